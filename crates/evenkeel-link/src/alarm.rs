@@ -32,6 +32,12 @@ impl Alarm {
         Ok(Self { timer: timerfd_create(TimerfdClockId::Monotonic, flags)?, due: Instant::NEVER })
     }
 
+    /// Returns the time at which the descriptor becomes readable.
+    #[must_use]
+    pub const fn due(&self) -> Instant {
+        self.due
+    }
+
     /// Makes the descriptor readable at `until` on `clock`, or before.
     ///
     /// # Errors

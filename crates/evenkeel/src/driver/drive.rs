@@ -79,6 +79,24 @@ impl Driver {
         Ok(result)
     }
 
+    /// Makes calls as an attached process, for one of several threads. Returns whether a helper has to watch
+    /// the deadlines: the thread that drives sleeps for longer than the next one allows. The thread is woken
+    /// only if the host has work now, or a deadline that must be met exactly.
+    pub(crate) fn enter_aside<T>(
+        &mut self,
+        process: ProcessId,
+        call: impl FnOnce(&mut System<'_>) -> T,
+    ) -> Result<(T, bool), NotAttached> {
+        let result = self.units.enter(process, call)?;
+        let Some(until) = self.outside.sleeper.rests_until() else { return Ok((result, false)) };
+        let (now, host) = (self.units.now(), &self.units.host);
+        if self.units.halt_until(now).is_none_or(|exact| exact < until) || host.peek(now).is_some() {
+            self.outside.wake_sleeper();
+            return Ok((result, false));
+        }
+        Ok((result, host.next_deadline() < until))
+    }
+
     /// Makes calls as [`Driver::enter`] does. Does not wake a resting event loop, and returns whether that is
     /// to be done.
     #[cfg(feature = "tokio")]
@@ -92,12 +110,14 @@ impl Driver {
         Ok((result, until.is_some_and(|until| self.has_work_before(until))))
     }
 
-    /// Begins the rest of an event loop, after turns that have left nothing to do. Returns the time at which it
-    /// ends at the latest.
+    /// Begins the rest of an event loop, after turns that have left nothing to do. The event loop wakes at
+    /// `wakes_at` by itself. Returns the time at which it has to wake.
     #[cfg(feature = "tokio")]
-    pub(crate) fn begin_rest(&mut self) -> Instant {
+    pub(crate) fn begin_rest(&mut self, wakes_at: Instant) -> Instant {
         self.outside.sleeper.rest();
-        self.outside.sleeper.rests_until().unwrap_or(Instant::ZERO)
+        let until = self.outside.sleeper.rests_until().unwrap_or(Instant::ZERO);
+        self.outside.sleeper.wake_at(wakes_at);
+        until
     }
 
     /// Ends the rest of an event loop. `has_readable` is whether a descriptor has become readable.
@@ -105,6 +125,14 @@ impl Driver {
     pub(crate) fn end_rest(&mut self, has_readable: bool) {
         let now = self.units.now();
         self.outside.end_rest(has_readable, now);
+    }
+
+    /// Wakes the thread that drives, if it sleeps beyond `until` and beyond the host's next deadline.
+    pub(crate) fn wake_sleeper_before(&mut self, until: Instant) {
+        self.units.host.settle_deadlines();
+        if self.units.host.next_deadline() <= until {
+            self.wake_early_sleeper();
+        }
     }
 
     /// Begins a sleep of the calling thread without the driver, after turns that have left nothing to do.
@@ -141,7 +169,7 @@ impl Driver {
     }
 
     /// Wakes a resting event loop if the host has work earlier than it wakes by itself.
-    fn wake_early_sleeper(&mut self) {
+    pub(crate) fn wake_early_sleeper(&mut self) {
         if let Some(until) = self.outside.sleeper.rests_until()
             && self.has_work_before(until)
         {

@@ -19,12 +19,17 @@ impl Driver {
         self.drive(&mut Run { until, done })
     }
 
-    /// Runs at most `units` units of the levels down to `lowest`, for one of several threads. It neither
-    /// sleeps nor polls the descriptors before the thread that drives does.
-    pub(crate) fn take_turns(&mut self, units: usize, lowest: Level) -> io::Result<Next> {
+    /// Runs at most `units` units of the levels down to `lowest`, or until `done`, for the one of several
+    /// threads that drives. It neither sleeps nor polls the descriptors before the thread sleeps.
+    pub(crate) fn take_turns(
+        &mut self,
+        units: usize,
+        lowest: Level,
+        done: impl Fn() -> bool,
+    ) -> io::Result<Next> {
         self.units.host.run_down_to(lowest);
-        self.outside.awake();
-        self.drive_unobserved(&mut Advance::new(units, true))
+        self.outside.stay_awake();
+        self.drive_unobserved(&mut Turns { advance: Advance::new(units, true), done })
     }
 
     /// Runs at most `units` units without sleeping.
@@ -108,6 +113,28 @@ impl Exit for Advance {
     fn after_turn(&mut self) -> Option<Next> {
         self.turns = self.turns.saturating_sub(1);
         (self.turns == 0).then_some(Next::Again)
+    }
+}
+
+/// An exit as that of an advance, or as soon as a condition holds.
+struct Turns<F> {
+    advance: Advance,
+    done: F,
+}
+
+impl<F: Fn() -> bool> Exit for Turns<F> {
+    type Left = Next;
+
+    fn before_look(&mut self, driver: &Driver, now: Instant) -> Option<Next> {
+        self.advance.before_look(driver, now)
+    }
+
+    fn when_idle(&mut self, driver: &mut Driver, now: Instant) -> io::Result<ControlFlow<Next, Instant>> {
+        self.advance.when_idle(driver, now)
+    }
+
+    fn after_turn(&mut self) -> Option<Next> {
+        if (self.done)() { Some(Next::Again) } else { self.advance.after_turn() }
     }
 }
 

@@ -114,6 +114,14 @@ impl Outside {
         self.looks.take_ask(now, !self.devices.are_rings_in_memory());
     }
 
+    /// Records that the thread that drives the host is awake, and has not slept.
+    pub(crate) fn stay_awake(&mut self) {
+        if self.sleeper != Sleeper::Awake {
+            self.halt.awake();
+            self.sleeper = Sleeper::Awake;
+        }
+    }
+
     /// Records that the event loop that drives the host is awake. Unless one of the descriptors has become
     /// readable, they are not polled soon.
     #[cfg(feature = "tokio")]

@@ -102,9 +102,11 @@ impl<'a> Watch<'a> {
         let taken = mem::replace(&mut self.taken, held.roles.times_taken());
         let is_unchanged = taken == self.taken;
         held = self.stand_in(held);
+        held.driver.wake_sleeper_before(now + 2 * PERIOD);
         if held.roles.is_vacant() && is_unchanged {
-            held.roles.helper_takes();
-            return Ok(held);
+            let succession = held.roles.fill_vacancy();
+            held.settle(succession);
+            return Ok(self.shared.relock(held));
         }
         let is_quiet = is_unchanged && self.uncalled.is_empty();
         self.quiet_periods = if is_quiet { self.quiet_periods + 1 } else { 0 };
@@ -112,12 +114,16 @@ impl<'a> Watch<'a> {
             return self.look_after_task(held);
         }
         let is_asleep = self.quiet_periods >= QUIET_PERIODS && !held.roles.is_vacant();
+        if is_asleep {
+            held.driver.wake_early_sleeper();
+        }
         Ok(self.sleep(held, if is_asleep { None } else { Some(PERIOD) }))
     }
 
     /// Sleeps for as long as a task is left alone. Takes its role if there is work that it has left alone.
     fn look_after_task(&mut self, mut held: Held<'a>) -> io::Result<Held<'a>> {
         held.roles.helper = Helper::Sleeps;
+        held.driver.wake_early_sleeper();
         let turns = held.task_turns;
         held = self.sleep(held, Some(TASK_PERIOD));
         if held.roles.task_drives() && held.task_turns == turns && held.driver.look_beside()? {

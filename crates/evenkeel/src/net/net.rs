@@ -120,7 +120,7 @@ impl Drop for Handle {
             held.end(self.process);
             self.shared.closing.store(true, Ordering::Release);
             // Tasks end, and leave their role to the helper.
-            held.roles.tasks().iter().for_each(|task| self.shared.rouse_later(task));
+            held.rouse_tasks();
             !held.has_open_connections()
         };
         self.shared.kick.notify();

@@ -7,19 +7,24 @@
 //!                       a call would block, and nobody drives
 //!             ┌───────┐ ───────────────────────────────────────────────▶ ┌────────┐
 //!             │ calls │ ◀─────────────────────────────────────────────── │ drives │
-//!             └───────┘  its call may go on: it hands the role over      └────────┘
-//!               │   ▲                                                        ▲
-//!     would     │   │ its call may go on                                     │ is handed
-//!     block,    ▼   │                                                        │ the role
-//!   one drives ┌────────┐                                                    │
-//!              │ parked │ ───────────────────────────────────────────────────┘
+//!             └───────┘               its call may go on                 └────────┘
+//!               │   ▲                                                      │    ▲
+//!     would     │   │ its call                            it has woken     │    │ is appointed
+//!     block,    ▼   │ may go on                           others           ▼    │
+//!   one drives ┌────────┐ ◀────────────────────────────────────────────────┘    │
+//!              │ parked │ ──────────────────────────────────────────────────────┘
 //!              └────────┘
 //! ```
 //!
-//! A driver whose call may go on hands its role to a parked thread. If there is none, the role is vacant.
-//! Then the helper watches: the role has to stay vacant for a whole period before the helper drives. So a
-//! thread that makes one call after another finds the role vacant, and the helper does not wake for each of
-//! its calls. A thread whose call would block takes the role from the helper.
+//! The role goes to the thread that is busy. A driver whose call may go on leaves the role vacant, and so does
+//! one that has just woken others: the next thread whose call would block takes it. So a thread that makes
+//! one call after another, as a connection's thread does, drives for itself, and no other thread is woken
+//! for it.
+//!
+//! Whoever computes for long does not take the role. The helper watches: after a whole period without a
+//! driver, it hands the role to a parked thread, or drives itself if there is none. From then on the role is
+//! handed over at once, for a number of times that doubles with each such fault. A thread whose call would
+//! block takes the role from the helper.
 //!
 //! A task of an asynchronous runtime takes the role from a thread and from the helper, and keeps it until its
 //! runtime ends. Then it hands the role over, first to the task of another runtime. A runtime may stop without
@@ -56,6 +61,8 @@ pub(crate) struct Roles {
     parked: Vec<Arc<Seat>>,
     /// The tasks that drive, or that would if no other did.
     tasks: Vec<Arc<Seat>>,
+    eagerness: Eagerness,
+    helper_seat: Arc<Seat>,
     pub(super) helper: Helper,
     /// The number of times that the role of the driver has been taken.
     taken: u64,
@@ -86,20 +93,48 @@ pub(crate) enum TaskRole {
     Waits,
 }
 
-/// The consequence of a change of roles: at most one thread or task has to be woken.
+/// The thread or task that has to be woken after a change of roles, if any.
 #[derive(Debug)]
-pub(crate) enum Succession {
-    /// Nobody has to be woken.
-    Nothing,
-    /// This thread or task is the driver now.
-    Successor(Arc<Seat>),
-    /// The role is vacant, and the helper sleeps. It is to watch from now on.
-    CallHelper,
+#[must_use]
+pub(crate) struct Succession(pub(super) Option<Arc<Seat>>);
+
+/// Hands over the role of the driver at once, so many times after the helper had to.
+#[derive(Debug, Default)]
+struct Eagerness {
+    left: u32,
+    /// The number of times for which the next fault makes the role be handed over at once.
+    next: u32,
+}
+
+impl Eagerness {
+    const FEWEST: u32 = 256;
+    const MOST: u32 = 1 << 16;
+
+    /// Returns whether the role is handed over at once, which counts.
+    fn take(&mut self) -> bool {
+        let is_eager = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        is_eager
+    }
+
+    /// Records that the role was vacant for too long.
+    fn increase(&mut self) {
+        self.left = self.next.clamp(Self::FEWEST, Self::MOST);
+        self.next = self.left * 2;
+    }
 }
 
 impl Roles {
-    pub(crate) const fn new() -> Self {
-        Self { driver: None, parked: Vec::new(), tasks: Vec::new(), helper: Helper::Sleeps, taken: 0 }
+    pub(crate) fn new(helper_seat: Arc<Seat>) -> Self {
+        Self {
+            driver: None,
+            parked: Vec::new(),
+            tasks: Vec::new(),
+            eagerness: Eagerness::default(),
+            helper_seat,
+            helper: Helper::Sleeps,
+            taken: 0,
+        }
     }
 
     /// Makes the thread of `seat` the driver, or parks it if another drives.
@@ -127,32 +162,44 @@ impl Roles {
     /// Ends the part of the thread of `seat`: its call goes on, or is over.
     pub(crate) fn leave(&mut self, seat: &Arc<Seat>) -> Succession {
         self.unpark(seat);
-        if self.is_driver(seat) { self.hand_over() } else { Succession::Nothing }
+        if self.is_driver(seat) { self.hand_over() } else { Succession(None) }
     }
 
-    /// Hands the role of the driver to a task or a parked thread, or else leaves it vacant.
+    /// Parks the driver, as it has just woken others that will soon drive. Returns whether it is parked.
+    pub(crate) fn retire(&mut self, seat: &Arc<Seat>) -> (bool, Succession) {
+        if self.eagerness.take() {
+            return (false, Succession(None));
+        }
+        self.driver = None;
+        self.park(seat);
+        (true, self.call_helper())
+    }
+
+    /// Hands the role of the driver over, or leaves it vacant for the thread whose call would block next.
     fn hand_over(&mut self) -> Succession {
         self.driver = None;
-        if let Some(task) = self.tasks.last().map(Arc::clone) {
-            self.drive(Driver::Task(Arc::clone(&task)));
-            return Succession::Successor(task);
-        }
-        // One whose call may go on is about to leave.
-        if let Some(at) = self.parked.iter().rposition(|seat| !seat.is_called()) {
-            let seat = Arc::clone(&self.parked[at]);
-            self.unpark(&seat);
-            self.drive(Driver::Thread(Arc::clone(&seat)));
-            return Succession::Successor(seat);
+        if self.eagerness.take()
+            && let Some(seat) = self.appoint()
+        {
+            return Succession(Some(seat));
         }
         self.call_helper()
     }
 
+    /// Makes a parked thread the driver. Returns it, if there is one.
+    fn appoint(&mut self) -> Option<Arc<Seat>> {
+        // One whose call may go on is about to leave.
+        let at = self.parked.iter().rposition(|seat| !seat.is_called())?;
+        let seat = Arc::clone(&self.parked[at]);
+        self.unpark(&seat);
+        self.drive(Driver::Thread(Arc::clone(&seat)));
+        Some(seat)
+    }
+
     /// Has the helper watch from now on.
     pub(crate) fn call_helper(&mut self) -> Succession {
-        match std::mem::replace(&mut self.helper, Helper::Watches) {
-            Helper::Watches => Succession::Nothing,
-            Helper::Sleeps => Succession::CallHelper,
-        }
+        let slept = std::mem::replace(&mut self.helper, Helper::Watches) == Helper::Sleeps;
+        Succession(slept.then(|| Arc::clone(&self.helper_seat)))
     }
 
     pub(crate) fn is_driver(&self, seat: &Arc<Seat>) -> bool {
@@ -193,6 +240,17 @@ impl Roles {
     /// Returns the number of times that the role of the driver has been taken.
     pub(super) const fn times_taken(&self) -> u64 {
         self.taken
+    }
+
+    /// Fills the role of the driver, which has been vacant for a whole period: with a parked thread, or else
+    /// with the helper.
+    pub(super) fn fill_vacancy(&mut self) -> Succession {
+        let appointed = self.appoint();
+        match &appointed {
+            Some(_) => self.eagerness.increase(),
+            None => self.drive(Driver::Helper),
+        }
+        Succession(appointed)
     }
 
     /// Makes the helper the driver, if the role is vacant.
@@ -261,10 +319,21 @@ impl Roles {
         }
     }
 
-    /// Ends the part of the task of `seat`: its runtime ends.
+    /// Ends the part of the task of `seat`: its runtime ends. Hands the role over to another task, or else to a
+    /// parked thread.
     pub(crate) fn task_leaves(&mut self, seat: &Arc<Seat>) -> Succession {
         self.tasks.retain(|other| !Arc::ptr_eq(other, seat));
-        let drives = self.driving_task().is_some_and(|driver| Arc::ptr_eq(driver, seat));
-        if drives { self.hand_over() } else { Succession::Nothing }
+        if self.driving_task().is_none_or(|driver| !Arc::ptr_eq(driver, seat)) {
+            return Succession(None);
+        }
+        self.driver = None;
+        if let Some(task) = self.tasks.last().map(Arc::clone) {
+            self.drive(Driver::Task(Arc::clone(&task)));
+            return Succession(Some(task));
+        }
+        match self.appoint() {
+            Some(thread) => Succession(Some(thread)),
+            None => self.call_helper(),
+        }
     }
 }

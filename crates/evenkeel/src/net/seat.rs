@@ -7,6 +7,8 @@ use std::task::{Wake, Waker};
 use evenkeel_core::time::Duration;
 use evenkeel_link::Parking;
 
+use super::roles::Succession;
+
 /// A thread or a task that waits in a call. It is the host's waker: the host wakes it when the call may go on.
 #[derive(Debug)]
 pub(crate) struct Seat {
@@ -106,6 +108,16 @@ impl Rousing {
     /// Has a thread or a task woken once the lock is free.
     pub(crate) fn add(&self, seat: Arc<Seat>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(seat);
+    }
+
+    /// Has the thread or task woken that a change of roles concerns.
+    pub(crate) fn settle(&self, Succession(seat): Succession) {
+        seat.into_iter().for_each(|seat| self.add(seat));
+    }
+
+    /// Returns whether a thread or a task is to be woken whose call may go on.
+    pub(crate) fn has_called(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|seat| seat.is_called())
     }
 
     /// Returns the threads and tasks that are to be woken now.

@@ -48,6 +48,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(super) driver: Driver,
+    rousing: Arc<Rousing>,
     pub(crate) roles: Roles,
     /// The list of what a driving thread sleeps on, for the next one.
     pub(super) nap: Option<Box<Nap>>,
@@ -68,7 +69,12 @@ impl Core {
         process: ProcessId,
         call: impl FnOnce(&mut System<'_>) -> T,
     ) -> Option<T> {
-        self.driver.enter(process, call).ok()
+        let (result, watch_deadlines) = self.driver.enter_aside(process, call).ok()?;
+        if watch_deadlines {
+            let succession = self.roles.call_helper();
+            self.rousing.settle(succession);
+        }
+        Some(result)
     }
 
     pub(crate) fn host(&mut self) -> &mut Host {
@@ -89,19 +95,41 @@ impl Core {
     }
 
     /// Runs a bounded part of the work of devices and of demultiplexing, as the driver, or because nobody
-    /// drives.
-    pub(crate) fn take_turn(&mut self) -> io::Result<Next> {
-        self.driver.take_turns(UNITS_PER_TURN, Level::PollingThread)
+    /// drives. Ends early when `done` holds.
+    pub(crate) fn take_turn(&mut self, done: impl Fn() -> bool) -> io::Result<Next> {
+        self.driver.take_turns(UNITS_PER_TURN, Level::PollingThread, done)
     }
 
     /// Runs a bounded part of all work of the host but that of idle time, as the driver.
     pub(super) fn take_turn_of_all(&mut self) -> io::Result<Next> {
-        self.driver.take_turns(UNITS_PER_TURN, Level::Process)
+        self.driver.take_turns(UNITS_PER_TURN, Level::Process, || false)
     }
 
     /// Runs a bounded part of all work of the host but that of idle time, whoever drives.
     pub(super) fn take_turn_aside(&mut self) {
         self.driver.take_turns_aside(UNITS_PER_TURN, Level::Process);
+    }
+
+    /// Returns whether calls of other threads may go on once the lock is free.
+    pub(crate) fn has_called_others(&self) -> bool {
+        self.rousing.has_called()
+    }
+
+    /// Has the thread woken that a change of roles concerns, once the lock is free.
+    pub(crate) fn settle(&self, succession: Succession) {
+        self.rousing.settle(succession);
+    }
+
+    /// Has the tasks woken, once the lock is free.
+    pub(super) fn rouse_tasks(&self) {
+        self.roles.tasks().iter().for_each(|task| self.rousing.add(Arc::clone(task)));
+    }
+
+    /// Parks the driver, if others that it has woken are likely to drive soon. Returns whether it is parked.
+    pub(crate) fn retire(&mut self, seat: &Arc<Seat>) -> bool {
+        let (is_parked, succession) = self.roles.retire(seat);
+        self.settle(succession);
+        is_parked
     }
 
     /// Looks at the devices and takes a turn, if nobody drives.
@@ -110,7 +138,7 @@ impl Core {
             return Ok(());
         }
         self.driver.look()?;
-        self.take_turn().map(drop)
+        self.take_turn(|| false).map(drop)
     }
 
     /// Returns whether a connection is not over yet.
@@ -135,10 +163,12 @@ impl Core {
 impl Shared {
     pub(super) fn new(driver: Driver) -> io::Result<Arc<Self>> {
         let rousing = Arc::new(Rousing::default());
+        let helper = Seat::new(&rousing);
         let (clock, notifier) = (driver.units.clock, driver.outside.halt.notifier());
         let core = Core {
             driver,
-            roles: Roles::new(),
+            rousing: Arc::clone(&rousing),
+            roles: Roles::new(Arc::clone(&helper)),
             nap: None,
             is_napping: false,
             callers: Vec::new(),
@@ -148,7 +178,7 @@ impl Shared {
         Ok(Arc::new(Self {
             core: Mutex::new(core),
             contenders: AtomicUsize::new(0),
-            helper: Seat::new(&rousing),
+            helper,
             rousing,
             clock,
             notifier,
@@ -193,20 +223,6 @@ impl Shared {
         self.clock.now()
     }
 
-    /// Has a thread or a task woken once the lock is released.
-    pub(super) fn rouse_later(&self, seat: &Arc<Seat>) {
-        self.rousing.add(Arc::clone(seat));
-    }
-
-    /// Makes the consequence of a change of roles happen, once the lock is released.
-    pub(crate) fn settle(&self, succession: Succession) {
-        match succession {
-            Succession::Nothing => {}
-            Succession::Successor(seat) => self.rousing.add(seat),
-            Succession::CallHelper => self.rousing.add(Arc::clone(&self.helper)),
-        }
-    }
-
     /// Sleeps as the driver, with the host unlocked, until there is work, `until`, or a wake-up. `drives`
     /// says whether the thread still drives when it has woken.
     pub(crate) fn nap<'a>(
@@ -249,7 +265,7 @@ impl Held<'_> {
         }
         let (result, is_early) = self.driver.enter_quietly(process, call)?;
         if is_early && let Some(task) = self.roles.driving_task() {
-            self.shared.rouse_later(task);
+            self.rousing.add(Arc::clone(task));
         }
         result
     }
@@ -259,7 +275,7 @@ impl Held<'_> {
     pub(super) fn call_helper_if_uncalled(&mut self) {
         if self.has_work_for_helper().1 {
             let succession = self.roles.call_helper();
-            self.shared.settle(succession);
+            self.settle(succession);
         }
     }
 
@@ -270,7 +286,7 @@ impl Held<'_> {
             self.shared.rousing.add(Arc::clone(&self.shared.helper));
         } else if uncalled {
             let succession = self.roles.call_helper();
-            self.shared.settle(succession);
+            self.rousing.settle(succession);
         }
     }
 }

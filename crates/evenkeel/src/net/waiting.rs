@@ -93,7 +93,7 @@ impl<'a> Seated<'a> {
                 Attempt::Again if self.until <= self.shared.now() => break self.give_up(&mut held, &waker, call),
                 Attempt::Again => {
                     if held.roles.is_vacant() {
-                        held.take_turn()?;
+                        held.take_turn(|| false)?;
                     }
                     held = self.shared.relock(held);
                 }
@@ -168,10 +168,13 @@ impl<'a> Seated<'a> {
 
     /// Runs one turn of the host, and then sleeps on its devices if nothing is to be done.
     fn drive(&self, mut held: Held<'a>) -> Result<Held<'a>, Error> {
-        let next = held.take_turn()?;
+        let next = held.take_turn(|| self.seat.is_called())?;
         held.call_helper_if_due();
         if self.seat.is_called() {
             return Ok(held);
+        }
+        if held.has_called_others() && held.retire(&self.seat) {
+            return Ok(self.sleep_parked(held));
         }
         if held.has_no_device() {
             return Err(Error::Down);
@@ -194,7 +197,7 @@ impl<'a> Seated<'a> {
     fn leave(&mut self, held: &mut Held<'_>) {
         self.has_left = true;
         let succession = held.roles.leave(&self.seat);
-        self.shared.settle(succession);
+        held.settle(succession);
     }
 }
 

@@ -92,6 +92,8 @@ struct Drive {
     generation: Option<u64>,
     /// The deadline of the host.
     alarm: AsyncFd<Alarm>,
+    /// The number of times that the role of the driver had been taken at the last turn.
+    taken: u64,
 }
 
 /// The events since the last turn.
@@ -115,7 +117,7 @@ impl Drive {
     fn new(attached: &Arc<Attached>) -> io::Result<Self> {
         let alarm = watch(Alarm::new()?)?;
         attached.shared.lock().roles.add_task(&attached.seat);
-        Ok(Self { attached: Arc::clone(attached), watched: Vec::new(), generation: None, alarm })
+        Ok(Self { attached: Arc::clone(attached), watched: Vec::new(), generation: None, alarm, taken: 0 })
     }
 
     /// Returns the events since the last call. For those that have not come, the task is woken when they do.
@@ -147,7 +149,9 @@ impl Drive {
             return Ok(Turn::Rests);
         }
         held.task_turns += 1;
-        held.driver.end_rest(has_readable);
+        let taken = std::mem::replace(&mut self.taken, held.roles.times_taken());
+        // Another driver may have polled descriptors, and left the rest to this one.
+        held.driver.end_rest(has_readable || taken != self.taken);
         let Ok(next) = held.take_turn_of_all() else {
             self.alarm.get_mut().ring_by(shared.now() + BETTER_TIMES, &shared.clock)?;
             return Ok(Turn::Rests);
@@ -156,7 +160,7 @@ impl Drive {
         if next == Next::Again {
             return Ok(Turn::Again);
         }
-        let until = held.driver.begin_rest();
+        let until = held.driver.begin_rest(self.alarm.get_ref().due());
         held.is_napping = true;
         self.follow_descriptors(&held)?;
         drop(held);
@@ -242,6 +246,6 @@ impl Drop for Drive {
             held.is_napping = false;
         }
         let succession = held.roles.task_leaves(seat);
-        shared.settle(succession);
+        held.settle(succession);
     }
 }
