@@ -77,7 +77,8 @@ mod tests {
     use super::*;
 
     fn is_readable(alarm: &Alarm) -> bool {
-        poll(&mut [PollFd::new(&alarm.timer, PollFlags::IN)], Some(&sys::timespec(Duration::ZERO))).unwrap() > 0
+        poll(&mut [PollFd::new(&alarm.timer, PollFlags::IN)], Some(&sys::timespec(Duration::ZERO))).unwrap()
+            > 0
     }
 
     #[test]

@@ -1,6 +1,6 @@
+use evenkeel::net::{Net, TcpListener, TcpStream, UdpSocket};
 use std::io::{Read, Write};
 use std::thread;
-use evenkeel::net::{Net, TcpListener, TcpStream, UdpSocket};
 
 #[test]
 fn udp() {
@@ -37,27 +37,35 @@ fn tcp() {
                 let mut buf = [0; 100];
                 loop {
                     let n = s.read(&mut buf).unwrap();
-                    if n == 0 { break }
+                    if n == 0 {
+                        break;
+                    }
                     s.write_all(&buf[..n]).unwrap();
                 }
             }));
         }
-        for t in all { t.join().unwrap() }
+        for t in all {
+            t.join().unwrap()
+        }
     });
     let start = std::time::Instant::now();
-    let clients: Vec<_> = (0..4).map(|_| {
-        let a = a.clone();
-        thread::spawn(move || {
-            let mut c = TcpStream::connect(&a, "10.0.0.2:80").unwrap();
-            for i in 0..1000u32 {
-                c.write_all(&i.to_ne_bytes()).unwrap();
-                let mut buf = [0; 4];
-                c.read_exact(&mut buf).unwrap();
-                assert_eq!(buf, i.to_ne_bytes());
-            }
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            let a = a.clone();
+            thread::spawn(move || {
+                let mut c = TcpStream::connect(&a, "10.0.0.2:80").unwrap();
+                for i in 0..1000u32 {
+                    c.write_all(&i.to_ne_bytes()).unwrap();
+                    let mut buf = [0; 4];
+                    c.read_exact(&mut buf).unwrap();
+                    assert_eq!(buf, i.to_ne_bytes());
+                }
+            })
         })
-    }).collect();
-    for t in clients { t.join().unwrap() }
+        .collect();
+    for t in clients {
+        t.join().unwrap()
+    }
     eprintln!("tcp {:?}", start.elapsed() / 1000);
     t.join().unwrap();
 }

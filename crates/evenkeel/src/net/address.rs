@@ -42,7 +42,6 @@ pub(super) fn each_address<T>(
             Err(error) => last = Some(error),
         }
     }
-    Err(last.unwrap_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidInput, "could not resolve to any addresses")
-    }))
+    Err(last
+        .unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "could not resolve to any addresses")))
 }

@@ -29,11 +29,9 @@ impl Error {
     fn named_errno(&self) -> (Errno, &'static str) {
         match self {
             Self::NotAttached(_) | Self::BadDescriptor(_) => (Errno::BADF, "EBADF"),
-            Self::Spec(_)
-            | Self::NoDevice(_)
-            | Self::Address(_)
-            | Self::Interface(_)
-            | Self::Route(_) => (Errno::INVAL, "EINVAL"),
+            Self::Spec(_) | Self::NoDevice(_) | Self::Address(_) | Self::Interface(_) | Self::Route(_) => {
+                (Errno::INVAL, "EINVAL")
+            }
             Self::Link(_) | Self::Os(_) => (Errno::IO, "EIO"),
             Self::Memory(_) => (Errno::NOMEM, "ENOMEM"),
             Self::Down => (Errno::NETDOWN, "ENETDOWN"),
@@ -162,7 +160,10 @@ mod tests {
         assert_eq!(kind(ConnectError::NoRoute.into()), ErrorKind::NetworkUnreachable);
         assert_eq!(kind(StreamError::Closed.into()), ErrorKind::BrokenPipe);
         assert_eq!(kind(StreamError::Failed(connection::Error::Reset).into()), ErrorKind::ConnectionReset);
-        assert_eq!(kind(StreamError::Failed(connection::Error::Refused).into()), ErrorKind::ConnectionRefused);
+        assert_eq!(
+            kind(StreamError::Failed(connection::Error::Refused).into()),
+            ErrorKind::ConnectionRefused
+        );
         assert_eq!(kind(Error::Down), ErrorKind::NetworkDown);
     }
 }

@@ -106,6 +106,14 @@ impl Net {
         held.enter(process, call).ok_or_else(|| evenkeel_core::host::NotAttached.into())
     }
 
+    /// Checks that the host accounts for every frame.
+    ///
+    /// # Errors
+    /// The numbers that do not agree: a bug.
+    pub fn check(&self) -> Result<(), evenkeel_core::ledger::Imbalance> {
+        self.shared().lock().host().check()
+    }
+
     /// Returns a handle to the measurements of the host's devices.
     #[must_use]
     pub fn observer(&self) -> Observer {

@@ -42,6 +42,7 @@ enum Driver {
     Thread(Arc<Seat>),
     Helper,
     /// The task of an asynchronous runtime.
+    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "only runtimes have tasks"))]
     Task(Arc<Seat>),
 }
 

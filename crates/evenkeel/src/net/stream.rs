@@ -68,9 +68,7 @@ impl TcpStream {
 
     /// Sends the request for a connection, and does not wait for the answer.
     pub(super) fn begin_to_connect(net: &Net, account: Account, address: SocketAddr) -> Result<Self, Error> {
-        let open = |system: &mut System<'_>| {
-            Ok(system::TcpStream::connect(system, endpoint(address))?.fd())
-        };
+        let open = |system: &mut System<'_>| Ok(system::TcpStream::connect(system, endpoint(address))?.fd());
         let socket = Socket::open(net, account, open)?;
         let stream = system::TcpStream::from(socket.fd);
         Ok(Self::of(socket, stream))
@@ -105,9 +103,8 @@ impl TcpStream {
             return Ok(0);
         }
         let socket = self.socket();
-        let result = socket.wait_in(Kinds::READABLE, socket.blocking.read(), |system| {
-            self.read_in(system, buffer, &read)
-        });
+        let result = socket
+            .wait_in(Kinds::READABLE, socket.blocking.read(), |system| self.read_in(system, buffer, &read));
         Ok(result?)
     }
 
@@ -136,7 +133,8 @@ impl TcpStream {
 
     fn write_from(&self, data: &[IoSlice<'_>]) -> io::Result<usize> {
         let socket = self.socket();
-        let result = socket.wait_in(Kinds::WRITABLE, socket.blocking.write(), |system| self.write_in(system, data));
+        let result =
+            socket.wait_in(Kinds::WRITABLE, socket.blocking.write(), |system| self.write_in(system, data));
         Ok(result?)
     }
 

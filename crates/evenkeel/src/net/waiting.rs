@@ -90,7 +90,9 @@ impl<'a> Seated<'a> {
         let result = loop {
             match self.attempt(&mut held, &waker, &mut call)? {
                 Attempt::Done(result) => break result,
-                Attempt::Again if self.until <= self.shared.now() => break self.give_up(&mut held, &waker, call),
+                Attempt::Again if self.until <= self.shared.now() => {
+                    break self.give_up(&mut held, &waker, call);
+                }
                 Attempt::Again => {
                     if held.roles.is_vacant() {
                         held.take_turn(|| false)?;

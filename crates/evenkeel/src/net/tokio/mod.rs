@@ -29,6 +29,8 @@
 //! ```
 
 mod listener;
+#[cfg(feature = "quinn")]
+mod quinn;
 mod runtime;
 mod slot;
 mod split;
@@ -62,16 +64,13 @@ async fn each_address<T, F: Future<Output = Result<T, Error>>>(
             Err(error) => last = Some(error.into()),
         }
     }
-    Err(last.unwrap_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidInput, "could not resolve to any address")
-    }))
+    Err(last
+        .unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "could not resolve to any address")))
 }
 
 /// Returns the host's form of an interest. Whoever waits for one direction also learns of the end.
 fn interests(interest: Interest) -> Kinds {
-    Kinds::READABLE.when(interest.is_readable()).union(
-        Kinds::WRITABLE.when(interest.is_writable()),
-    )
+    Kinds::READABLE.when(interest.is_readable()).union(Kinds::WRITABLE.when(interest.is_writable()))
 }
 
 /// Returns tokio's form of a readiness.

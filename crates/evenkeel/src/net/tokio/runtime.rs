@@ -47,7 +47,8 @@ impl Runtimes {
     pub(super) fn current(net: &Net) -> io::Result<Arc<Attached>> {
         let handle = Handle::try_current().map_err(io::Error::other)?;
         let mut runtimes = net.runtimes().0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_current = |it: &Arc<Attached>| it.runtime == handle.id() && !it.has_ended.load(Ordering::Acquire);
+        let is_current =
+            |it: &Arc<Attached>| it.runtime == handle.id() && !it.has_ended.load(Ordering::Acquire);
         if let Some(current) = runtimes.iter().filter_map(Weak::upgrade).find(is_current) {
             return Ok(current);
         }
@@ -196,7 +197,10 @@ impl Drive {
 }
 
 /// Registers an owner of a descriptor with the runtime of the caller.
-#[allow(deprecated, reason = "its successor is unsafe for owners that close their descriptor early, and these do not")]
+#[allow(
+    deprecated,
+    reason = "its successor is unsafe for owners that close their descriptor early, and these do not"
+)]
 fn watch<T: AsRawFd>(owner: T) -> io::Result<AsyncFd<T>> {
     AsyncFd::with_interest(owner, Interest::READABLE)
 }

@@ -50,6 +50,16 @@ impl UdpSocket {
         self.inner.socket()
     }
 
+    #[cfg(feature = "quinn")]
+    pub(super) const fn blocking(&self) -> &Blocking {
+        &self.inner
+    }
+
+    #[cfg(feature = "quinn")]
+    pub(super) const fn receive_slot(&self) -> &Slot {
+        &self.receive
+    }
+
     // --- Receive ---
 
     /// Receives a datagram, and returns its length and the address that it came from. Bytes beyond the length of
