@@ -29,8 +29,16 @@ fn multi_thread() -> Runtime {
 /// Runs a test with the two hosts of a cable, on both kinds of runtimes. Afterwards the hosts account for every
 /// frame.
 fn on_each<F: Future<Output = io::Result<()>>>(test: impl Fn(Net, Net) -> F) {
+    on_each_pair(|| Net::pair().unwrap(), test);
+}
+
+/// Runs a test as [`on_each`] does, with hosts that `pair` opens.
+fn on_each_pair<F: Future<Output = io::Result<()>>>(
+    pair: impl Fn() -> (Net, Net),
+    test: impl Fn(Net, Net) -> F,
+) {
     for runtime in [current_thread(), multi_thread()] {
-        let (client, server) = Net::pair().unwrap();
+        let (client, server) = pair();
         let tested = test(client.clone(), server.clone());
         runtime.block_on(async { tokio::time::timeout(PATIENCE, tested).await }).unwrap().unwrap();
         client.check().unwrap();

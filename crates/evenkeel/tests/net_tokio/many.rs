@@ -1,13 +1,16 @@
 //! Ten thousand tasks at a time.
 
 use std::io;
+use std::sync::Arc;
 
-use evenkeel::core::tcp::ListenerConfig;
+use evenkeel::core::host::Config;
+use evenkeel::net::Net;
 use evenkeel::net::tokio::{TcpListener, TcpStream, UdpSocket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::{Barrier, Semaphore};
 use tokio::task::JoinSet;
 
-use super::{echo, echo_datagrams, on_each};
+use super::{echo, echo_datagrams, on_each, on_each_pair};
 
 const TASKS: u32 = 10_000;
 
@@ -24,13 +27,18 @@ async fn all(mut tasks: JoinSet<io::Result<()>>) -> io::Result<()> {
 #[test]
 fn each_of_ten_thousand_tasks_has_a_connection() {
     on_each(async |client, server| {
-        let config = ListenerConfig { backlog: TASKS as usize, ..ListenerConfig::default() };
-        echo(TcpListener::bind_with(&server, "0.0.0.0:7", &config).await?);
+        echo(TcpListener::bind(&server, "0.0.0.0:7").await?);
+        let (at_once, all_open) = (Arc::new(Semaphore::new(64)), Arc::new(Barrier::new(TASKS as usize)));
         let mut tasks = JoinSet::new();
         for n in 0..TASKS {
-            let client = client.clone();
+            let (client, at_once, all_open) = (client.clone(), at_once.clone(), all_open.clone());
             tasks.spawn(async move {
+                // What comes at once and finds no room in a queue is lost, and repeated much later.
+                let permit = at_once.acquire().await.unwrap();
                 let mut stream = TcpStream::connect(&client, "10.0.0.2:7").await?;
+                drop(permit);
+                all_open.wait().await;
+                let _permit = at_once.acquire().await.unwrap();
                 stream.write_u32(n).await?;
                 assert_eq!(stream.read_u32().await?, n);
                 Ok(())
@@ -42,7 +50,14 @@ fn each_of_ten_thousand_tasks_has_a_connection() {
 
 #[test]
 fn each_of_ten_thousand_tasks_exchanges_datagrams() {
-    on_each(async |client, server| {
+    // Each queue reserves its buffers.
+    let config = Config { channel_pkts: 8, socket_queue_pkts: 8, memory_pkts: 1 << 18, ..Config::default() };
+    let pair = || {
+        let client = Net::builder().link("cable").config(config.clone()).open().unwrap();
+        let server = client.peer().unwrap().clone();
+        (client, server)
+    };
+    on_each_pair(pair, async |client, server| {
         echo_datagrams(UdpSocket::bind(&server, "0.0.0.0:7").await?);
         let mut tasks = JoinSet::new();
         for n in 0..TASKS {
