@@ -11,7 +11,7 @@ use evenkeel_core::drop::{LinkDrop, QueueDrop, UdpDrop};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::EthernetAddress;
-use evenkeel_link::{Clock, ReportRequests, Stop, cpus, pin_to_cpu};
+use evenkeel_link::{Clock, Stop, cpus, pin_to_cpu};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
@@ -78,7 +78,7 @@ pub struct Receiver {
     pub counters: HostCounters,
 }
 
-/// Sends requests from a host on a device. Calls `watch` with the results so far for each of `reports`.
+/// Sends requests from a host on a device. Calls `watch` with the results so far for each request of `limits`.
 ///
 /// # Errors
 /// [`SetupError`]
@@ -86,16 +86,15 @@ pub fn on_device(
     setup: &HostSetup,
     at: &DeviceSetup,
     options: Options,
-    reports: Option<&'static ReportRequests>,
+    limits: Limits,
     mut watch: impl FnMut(&Flooded),
 ) -> Result<Flooded, SetupError> {
     let (mut engine, attached) = setup.on_device(at, Clock::start())?;
     let flooded = |engine: &mut Engine, Completed { blasted, elapsed, trouble }| {
-        let counters = HostCounters::of(engine, attached.interface, elapsed);
+        let counters = HostCounters::of(&engine.snapshot(), elapsed);
         let device_failed = engine.failed_device();
         Flooded { blasted, counters: Some(counters), receiver: None, device_failed, trouble }
     };
-    let limits = Limits { reports, ..Limits::default() };
     let ran = run(&mut engine, options, limits, || false, |engine, ran| watch(&flooded(engine, ran)))?;
     let flooded = flooded(&mut engine, ran);
     drop(engine);
@@ -198,7 +197,7 @@ const SINK: u8 = 2;
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Floods a sink over a cable. The generator is a thread of its own, and the sink is a host on the calling
-/// thread. Calls `watch` with the results so far for each of `reports`.
+/// thread. Calls `watch` with the results so far for each request of `limits`.
 ///
 /// If the process has two processors or more, each thread gets its own.
 ///
@@ -209,7 +208,7 @@ pub fn flood(
     requests: Requests,
     flood: Flood,
     sink: service::Options,
-    reports: Option<&'static ReportRequests>,
+    limits: Limits,
     mut watch: impl FnMut(&Flooded),
 ) -> Result<Flooded, SetupError> {
     let clock = Clock::start();
@@ -218,7 +217,7 @@ pub fn flood(
     let (near, far) = cable::pair(near, cable::Options::new("generator", GENERATOR));
     let mut sink = Sink::open(setup, near, sink, clock)?;
     let mut generator = Generator::new(far, requests, flood, clock, Stop::on_signals()?);
-    let (so_far, limits) = (generator.so_far(), Limits { reports, ..Limits::default() });
+    let so_far = generator.so_far();
     let (processors, ended) = (cpus(), AtomicBool::new(false));
     thread::scope(|scope| {
         let sending = scope.spawn(|| {
@@ -352,9 +351,8 @@ impl Sink {
         mut watch: impl FnMut(&Flooded),
     ) -> Result<(), SetupError> {
         let Self { hosted, account, elapsed, .. } = self;
-        let interface = hosted.interface;
         *elapsed += hosted.drive(limits, done, |engine, elapsed, _| {
-            let counters = HostCounters::of(engine, interface, elapsed);
+            let counters = HostCounters::of(&engine.snapshot(), elapsed);
             let (blasted, wire) = sent.get();
             watch(&account.flooded(blasted, wire, counters));
         })?;
@@ -370,7 +368,7 @@ impl Sink {
     /// Returns the results. `wire` has the counters of the cable, which counts what the interface shed.
     fn flooded(&mut self, blasted: Blasted, wire: WireCounters) -> Flooded {
         let engine = &mut self.hosted.engine;
-        let mut counters = HostCounters::of(engine, self.hosted.interface, self.elapsed);
+        let mut counters = HostCounters::of(&engine.snapshot(), self.elapsed);
         counters.conserved &= blasted.sent == wire.accepted + wire.missed + wire.discarded;
         // A host that was stopped early leaves frames in its rings.
         counters.conserved &= wire.accepted == counters.received + engine.host().in_rings();

@@ -4,6 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use evenkeel::metrics::Reader;
 use evenkeel::{Ended, Engine, Notice};
 use evenkeel_core::frame::PoolLimit;
 use evenkeel_core::host::{AddInterfaceError, Config, Host};
@@ -118,6 +119,8 @@ pub struct Limits {
     pub every: Option<Duration>,
     /// Requests for a report (SIGUSR1). A request is consumed by the run that answers it.
     pub reports: Option<&'static ReportRequests>,
+    /// The callback that receives a handle to the figures of each host of the run, for others to read.
+    pub publish: Option<fn(Reader)>,
 }
 
 /// The occasion of a report about a running command.
@@ -130,6 +133,14 @@ pub enum Occasion {
 }
 
 impl Limits {
+    /// Makes the figures of the host of `engine` readable for others, if that is wanted.
+    pub(crate) fn publish(&self, engine: &mut Engine) -> io::Result<()> {
+        if let Some(publish) = self.publish {
+            publish(engine.metrics()?);
+        }
+        Ok(())
+    }
+
     /// Returns whether a report was asked for, which this does not take.
     pub(crate) fn is_requested(&self) -> bool {
         self.reports.is_some_and(ReportRequests::is_pending)
@@ -256,6 +267,7 @@ pub(crate) fn drive(
     mut watch: impl FnMut(&mut Engine, Duration, Option<Occasion>) -> bool,
 ) -> io::Result<(Ended, Duration)> {
     wake_on_requests(engine, limits);
+    limits.publish(engine)?;
     let start = engine.clock().now();
     let end = limits.duration.map_or(Instant::NEVER, |duration| start + duration);
     let mut next_watch = limits.every.map_or(Instant::NEVER, |every| start + every);

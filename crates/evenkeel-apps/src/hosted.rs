@@ -25,7 +25,6 @@ const ATTEND: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(crate) struct Hosted {
     pub(crate) engine: Engine,
-    pub(crate) interface: InterfaceId,
     capturing: Option<Capturing>,
 }
 
@@ -36,7 +35,7 @@ impl Hosted {
         capture: Option<&Embedded>,
     ) -> Result<Self, SetupError> {
         let capturing = capture.map(|capture| capture.start(&mut engine, &[interface])).transpose()?;
-        Ok(Self { engine, interface, capturing })
+        Ok(Self { engine, capturing })
     }
 
     /// Starts a program, and runs the host until that has what it needs.

@@ -8,15 +8,14 @@ use std::sync::{Arc, Weak};
 use std::thread;
 
 use evenkeel::link;
-use evenkeel::{CoreUse, Ended, Engine};
+use evenkeel::metrics::{CpuShares, CpuTimes};
+use evenkeel::{Ended, Engine};
 use evenkeel_core::cable::End;
 use evenkeel_core::frame::Pool;
-use evenkeel_core::host::{Level, System};
+use evenkeel_core::host::System;
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::time::{Duration, Instant};
-
-use crate::counters::{CpuShares, cpu};
 
 /// A measurement in which the host had its core for less than this share of the time is repeated.
 pub const UNDISTURBED: f64 = 0.97;
@@ -305,37 +304,30 @@ impl Program for Neighbour {
 pub struct CoreTime {
     /// The time of the reading.
     pub at: Instant,
-    used: CoreUse,
-    levels: [Duration; Level::ALL.len()],
+    times: CpuTimes,
 }
 
 impl CoreTime {
     /// Reads the time that the core has spent so far.
     #[must_use]
     pub fn of(engine: &Engine) -> Self {
-        Self {
-            at: engine.clock().now(),
-            used: engine.observer().core(),
-            levels: Level::ALL.map(|level| engine.host().cpu(level)),
-        }
+        Self { at: engine.clock().now(), times: CpuTimes::of(engine.host(), engine.observer().core()) }
     }
 
     /// Returns the shares of the levels since `earlier`.
     #[must_use]
     pub fn shares_since(&self, earlier: &Self) -> CpuShares {
-        let levels = Level::ALL
-            .map(|level| self.levels[level as usize].saturating_sub(earlier.levels[level as usize]));
-        cpu(levels, self.used.since(&earlier.used), self.at.since(earlier.at))
+        self.times.since(&earlier.times).shares(self.at.since(earlier.at))
     }
 
     /// Returns the share of the time since `earlier` in which the thread really had its core, or did not
     /// need it.
     #[must_use]
     pub fn core_share_since(&self, earlier: &Self) -> f64 {
-        let CoreUse { thread, halted } = self.used.since(&earlier.used);
+        let CpuTimes { ran, run_delay, halted, .. } = self.times.since(&earlier.times);
         // The thread may have been runnable on its way back from halting.
-        let run_delay = self.share(earlier, thread.run_delay);
-        self.share(earlier, thread.ran + halted).min(1.0 - run_delay).max(0.0)
+        let run_delay = self.share(earlier, run_delay);
+        self.share(earlier, ran + halted).min(1.0 - run_delay).max(0.0)
     }
 
     /// Returns the share of the core that a process had since `earlier`, while its bill went from
@@ -343,8 +335,7 @@ impl CoreTime {
     /// threads. The process bears as large a part of that time as it has of the time of all processes.
     #[must_use]
     pub fn process_share_since(&self, earlier: &Self, used: Duration, used_earlier: Duration) -> f64 {
-        let all =
-            self.levels[Level::Process as usize].saturating_sub(earlier.levels[Level::Process as usize]);
+        let all = self.times.since(&earlier.times).process;
         if all.is_zero() {
             return 0.0;
         }
@@ -418,10 +409,8 @@ mod tests {
     fn what_others_took_of_the_core_no_process_had() {
         let at = |millis: u64, process: u64, ran, run_delay| {
             let [at, process, ran, run_delay] = [millis, process, ran, run_delay].map(Duration::from_millis);
-            let thread = link::ThreadTime { ran, run_delay, ..link::ThreadTime::default() };
-            let mut levels = [Duration::ZERO; Level::ALL.len()];
-            levels[Level::Process as usize] = process;
-            CoreTime { at: Instant::ZERO + at, used: CoreUse { thread, halted: Duration::ZERO }, levels }
+            let times = CpuTimes { process, ran, run_delay, ..CpuTimes::default() };
+            CoreTime { at: Instant::ZERO + at, times }
         };
         let (from, until) = (at(0, 0, 0, 0), at(100, 100, 60, 40));
         let had = until.process_share_since(&from, Duration::from_millis(50), Duration::ZERO);

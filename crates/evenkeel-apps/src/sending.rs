@@ -174,7 +174,7 @@ fn run(
     let program = Send::new(to, fast_open, source, drain, Arc::clone(&tally));
     let process = engine.host_mut().spawn("send", 0, Box::new(program));
     engine.attend_event(&outside.event, move |host, now| host.wake_process(process, now));
-    let report = |engine: &mut Engine, elapsed| sent(engine, interface, &tally, compares, elapsed);
+    let report = |engine: &mut Engine, elapsed| sent(engine, &tally, compares, elapsed);
     let over = || tally.ended() || done();
     let mut elapsed = hosted.drive(limits, over, |engine, elapsed, occasion| {
         watch(occasion, &report(engine, elapsed));
@@ -192,17 +192,12 @@ fn run(
     Ok(Sent { complete: last.complete && outside.is_none(), tcp, counters, capture, outside, ..last })
 }
 
-fn sent(
-    engine: &mut Engine,
-    interface: InterfaceId,
-    tally: &Counters,
-    compares: bool,
-    elapsed: Duration,
-) -> Sent {
+fn sent(engine: &mut Engine, tally: &Counters, compares: bool, elapsed: Duration) -> Sent {
     let (broken, connection) = {
         let outcome = tally.outcome();
         (outcome.broken, outcome.last.as_ref().map(|(tuple, info)| ConnectionReport::new(tuple, info)))
     };
+    let snapshot = engine.snapshot();
     let unreachable = broken == Some(Broken::Connection(StreamError::Failed(Error::Unreachable)));
     let error = broken.map(|broken| broken.to_string());
     let bytes_acked = connection.as_ref().map_or(0, |connection| connection.bytes_acked);
@@ -216,8 +211,8 @@ fn sent(
         bytes_in: tally.read(),
         as_sent: compares.then(|| !tally.differs()),
         connection,
-        tcp: TcpReport::of(engine.host()),
-        counters: HostCounters::of(engine, interface, elapsed),
+        counters: HostCounters::of(&snapshot, elapsed),
+        tcp: snapshot.tcp,
         server: None,
         capture: None,
         device_failed: engine.failed_device(),

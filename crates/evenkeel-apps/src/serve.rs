@@ -305,8 +305,7 @@ impl Running {
         mut news: impl FnMut(News<'_>),
     ) -> Result<Served, SetupError> {
         let Self { mut hosted, services } = self;
-        let interface = hosted.interface;
-        let report = |engine: &mut Engine, elapsed| services.report(engine, interface, elapsed);
+        let report = |engine: &Engine, elapsed| services.report(engine, elapsed);
         news(News::Started);
         let is_done = || done.is_some_and(|done| done());
         let over = || services.ended() || is_done();
@@ -314,7 +313,7 @@ impl Running {
             news(News::Glance(occasion, &report(engine, elapsed)));
         })?;
         services.check()?;
-        let last = report(&mut hosted.engine, elapsed);
+        let last = report(&hosted.engine, elapsed);
         if is_done() && !services.ended() && services.tcp.is_none() {
             // The frames sent last are still in transit.
             elapsed += run_dry(&mut hosted.engine)?;
@@ -323,7 +322,7 @@ impl Running {
             hosted.farewell(*process, tally.ended())?;
         }
         hosted.drain()?;
-        let mut served = report(&mut hosted.engine, elapsed);
+        let mut served = report(&hosted.engine, elapsed);
         // Connections are reported as they were before they were closed.
         if let (Some(now), Some(before)) = (served.streams_mut(), last.streams()) {
             *now = Streams { tcp: now.tcp.clone(), ..before.clone() };
@@ -350,8 +349,10 @@ impl Services {
         }
     }
 
-    fn report(&self, engine: &mut Engine, interface: InterfaceId, elapsed: Duration) -> Served {
-        let streams = self.tcp.as_ref().map(|listener| Box::new(listener.report(engine)));
+    fn report(&self, engine: &Engine, elapsed: Duration) -> Served {
+        let snapshot = engine.snapshot();
+        let tcp = self.tcp.as_ref();
+        let streams = tcp.map(|listener| Box::new(listener.report(engine, snapshot.tcp.clone())));
         Served {
             seconds: elapsed.as_secs_f64(),
             datagrams: self.udp.as_ref().map(|tally| Datagrams::of(tally)),
@@ -359,7 +360,7 @@ impl Services {
                 Some(streams) if self.udp.is_none() => Place::Alone(streams),
                 streams => Place::Beside { streams },
             },
-            counters: HostCounters::of(engine, interface, elapsed),
+            counters: HostCounters::of(&snapshot, elapsed),
             capture: None,
             device_failed: engine.failed_device(),
         }
@@ -367,7 +368,7 @@ impl Services {
 }
 
 impl Listener {
-    fn report(&self, engine: &Engine) -> Streams {
+    fn report(&self, engine: &Engine, tcp: TcpReport) -> Streams {
         let Self { tally, connections, .. } = self;
         Streams {
             accepted: tally.accepted(),
@@ -380,7 +381,7 @@ impl Listener {
             bytes_in: tally.bytes_in(),
             bytes_out: tally.bytes_out(),
             connections: ConnectionReport::busiest(engine.host(), *connections),
-            tcp: TcpReport::of(engine.host()),
+            tcp,
             clients: None,
         }
     }

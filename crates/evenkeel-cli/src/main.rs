@@ -6,6 +6,7 @@ mod command;
 mod failure;
 mod manual;
 mod output_file;
+mod published;
 mod quantity;
 mod receiving;
 mod sending;
@@ -19,7 +20,9 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use command::{blast, completions, demo, help, lab, load, man, monitor, route, schema, serve, stream, wan};
+use command::{
+    blast, completions, demo, help, lab, load, man, monitor, route, schema, serve, stats, stream, wan,
+};
 use failure::Failure;
 use manual::brief::brief;
 
@@ -55,6 +58,7 @@ enum Command {
     Monitor(monitor::Arguments),
     Route(Box<route::Arguments>),
     Wan(Box<wan::Arguments>),
+    Stats(stats::Arguments),
     Lab(lab::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -70,7 +74,11 @@ fn main() -> ExitCode {
     let command = if is_brief { brief(command) } else { command };
     let matches = command.try_get_matches();
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => run(cli.command).map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS),
+        Ok(cli) => {
+            let done = run(cli.command);
+            published::close();
+            done.map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS)
+        }
         Err(error) => explain(error, &arguments),
     }
 }
@@ -87,6 +95,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Monitor(arguments) => monitor::run(&arguments),
         Command::Route(arguments) => route::run(&arguments),
         Command::Wan(arguments) => wan::run(&arguments),
+        Command::Stats(arguments) => stats::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),

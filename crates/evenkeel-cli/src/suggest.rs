@@ -62,7 +62,7 @@ pub(crate) fn mac() -> impl TypedValueParser<Value = Address> {
 }
 
 /// The words of commands.
-pub(crate) const COMMANDS: [&str; 17] = [
+pub(crate) const COMMANDS: [&str; 18] = [
     "demo",
     "echo",
     "sink",
@@ -73,6 +73,7 @@ pub(crate) const COMMANDS: [&str; 17] = [
     "monitor",
     "route",
     "wan",
+    "stats",
     "lab",
     "list",
     "run",

@@ -176,6 +176,8 @@ fn bad_arguments_are_explained_in_one_line() {
         (&["load", "127.0.0.1:9", "-H", "no colon"], "Accept: text/html"),
         (&["load", "127.0.0.1:9", "-H", "Connection: close"], "for evenkeel to say"),
         (&["load", "127.0.0.1:9", "--method", "GET IT"], "such as GET or POST"),
+        (&["stats", "x"], "[PID]"),
+        (&["stats", "--interval", "0"], "expected a time above 0"),
         (&["lab", "run"], "<ID>"),
         (&["demo", "--work", "1h"], "at most 1ms"),
         (&["demo", "--points", "-5"], "-5 is not in 3..=100"),
@@ -244,6 +246,7 @@ fn help_teaches() {
         &["monitor"],
         &["route"],
         &["wan"],
+        &["stats"],
         &["lab", "list"],
         &["lab", "run"],
         &["completions"],
@@ -304,7 +307,7 @@ fn help_is_short_and_says_where_there_is_more() {
 /// Short help names every option of long help, explains those for a first use, and ends with a pointer.
 #[test]
 fn short_help_fits_a_screen() {
-    let commands: [&[&str]; 18] = [
+    let commands: [&[&str]; 19] = [
         &[],
         &["demo"],
         &["echo"],
@@ -316,6 +319,7 @@ fn short_help_fits_a_screen() {
         &["monitor"],
         &["route"],
         &["wan"],
+        &["stats"],
         &["lab"],
         &["lab", "list"],
         &["lab", "run"],

@@ -13,7 +13,7 @@ use common::{SCHEMAS, assert_described, evenkeel, json, validator};
 use serde_json::{Value, json};
 
 /// The commands that print JSON.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "demo",
     "echo",
     "sink",
@@ -24,6 +24,7 @@ const COMMANDS: [&str; 13] = [
     "monitor",
     "route",
     "wan",
+    "stats",
     "lab list",
     "lab run",
     "completions",

@@ -2,9 +2,11 @@
 //! queues, event queues, timers and user events.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::capture::CaptureQueue;
+use crate::capture::{CaptureCounters, CaptureQueue};
+use crate::channel::ChannelTable;
 use crate::frame::Pool;
 use crate::id::{ChannelId, ProcessId};
 use crate::queue::Queue;
@@ -32,6 +34,30 @@ pub struct SocketCounters {
     pub sent: u64,
     /// Datagrams dropped because the socket queue was full, after all protocol work.
     pub dropped: u64,
+}
+
+/// The state of a socket that has a queue of its own, and the counters of that queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SocketReport {
+    /// The socket.
+    pub id: SocketId,
+    /// The kind of the socket: `udp`, `listener`, `screening` or `capture`.
+    pub kind: &'static str,
+    /// The process that owns the socket, and pays for its work; `None` if its owner has ended.
+    pub owner: Option<ProcessId>,
+    /// The local address; `None` for all addresses of the host.
+    pub address: Option<IpAddr>,
+    /// The local port; 0 for a socket without ports.
+    pub port: u16,
+    /// The number of items that wait: frames in the socket's channels, and datagrams in its queue.
+    pub waiting: usize,
+    /// Frames that came for the socket's channels; 0 under an architecture without channels.
+    pub arrived: u64,
+    /// Frames of these that were discarded because the channel was full.
+    pub discarded: u64,
+    /// The counters of the socket itself.
+    pub counters: SocketCounters,
 }
 
 /// Options for opening a connection. By default the host chooses.
@@ -138,6 +164,47 @@ impl Descriptor {
             Self::UserEvent(event) => usize::from(event.posted > 0),
             Self::Listener(_) | Self::Stream(_) | Self::Queue(_) => 0,
         }
+    }
+}
+
+impl Descriptor {
+    /// Returns the report of the object, whose number is `id`; `None` if it has no queue of its own.
+    pub(crate) fn report(&self, id: SocketId, channels: &ChannelTable) -> Option<SocketReport> {
+        let (kind, address, port, counters) = match self {
+            Self::Udp(socket) => ("udp", socket.address.map(IpAddr::from), socket.port, socket.counters),
+            Self::Listener(listener) => {
+                ("listener", listener.at.address, listener.at.port, SocketCounters::default())
+            }
+            Self::Screen(screen) => ("screening", None, 0, screen.counters),
+            Self::Capture(capture) => {
+                let CaptureCounters { delivered, dropped, .. } = capture.counters();
+                let counters = SocketCounters { received: delivered, sent: 0, dropped };
+                ("capture", None, 0, counters)
+            }
+            Self::Stream(_) | Self::Queue(_) | Self::Timer(_) | Self::UserEvent(_) => return None,
+        };
+        let (owner, waiting) = (self.owner(), self.len());
+        let own =
+            SocketReport { id, kind, owner, address, port, waiting, arrived: 0, discarded: 0, counters };
+        Some(self.channels().filter_map(|channel| channels.get(channel)).fold(own, |report, channel| {
+            let counters = channel.counters();
+            SocketReport {
+                waiting: report.waiting + channel.len(),
+                arrived: report.arrived + counters.arrived,
+                discarded: report.discarded + counters.discarded,
+                ..report
+            }
+        }))
+    }
+
+    /// Returns the channels of the object.
+    fn channels(&self) -> impl Iterator<Item = ChannelId> {
+        let (datagrams, segments) = match self {
+            Self::Udp(socket) => (&socket.channels[..], [None; 2]),
+            Self::Listener(listener) => (&[][..], [listener.syns, listener.handshakes]),
+            _ => (&[][..], [None; 2]),
+        };
+        datagrams.iter().map(|&(channel, _)| channel).chain(segments.into_iter().flatten())
     }
 }
 

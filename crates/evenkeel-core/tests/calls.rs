@@ -664,3 +664,21 @@ fn what_is_aborted_is_reset_and_what_is_unacknowledged_too_long_has_failed() {
     let failed = two.read(A, ours).unwrap_err();
     assert_eq!(failed.fault(), Some(Fault::Network), "{failed}");
 }
+
+#[test]
+fn a_listener_that_is_closed_resets_a_connection_whose_last_segment_waits_for_a_call() {
+    let mut two = Two::new(Architecture::SoftLrp);
+    two.me[B] = two.hosts[B].attach_callers("callers", two.now);
+    let listener = two.listen();
+    let to = IpEndpoint::new(address(B), PORT);
+    let stream = two.call(A, |system| TcpStream::connect(system, to)).unwrap();
+    two.settle();
+    // This call answers the SYN. The acknowledgment of its answer waits for the next.
+    let accepted = two.call(B, |system| listener.accept(system)).map(drop);
+    assert_eq!(accepted, Err(ReceiveError::WouldBlock));
+    two.settle();
+    assert_eq!(two.read(A, stream), Err(StreamError::WouldBlock));
+    two.call(B, |system| system.close(listener));
+    two.settle();
+    assert_eq!(two.read(A, stream), Err(StreamError::Failed(Error::Reset)));
+}

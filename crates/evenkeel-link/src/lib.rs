@@ -26,6 +26,7 @@
 //! | captures, pcapng, filters of libpcap | [`capture`] |
 //! | devices that change, go and return | [`DeviceChanges`] |
 //! | routes, rules and next hops of the kernel | [`KernelTables`] |
+//! | files of a directory, by names that strangers choose | [`Beneath`] |
 //! | signals: stop, reload, report | [`Stop`], [`hangup_events`], [`ReportRequests`] |
 //! | connections on the kernel's sockets, for comparison | [`Connections`], [`Accepted`] |
 //!
@@ -38,6 +39,7 @@
 mod accepted;
 mod alarm;
 mod atomic;
+mod beneath;
 mod blocks;
 mod buffer;
 pub mod capture;
@@ -75,6 +77,7 @@ mod wakeup;
 
 pub use accepted::{Accepted, WaitBy, have_own_descriptors};
 pub use alarm::Alarm;
+pub use beneath::Beneath;
 pub use buffer::{MTU_MAX, buffer_bytes_for};
 pub use changes::{DeviceChange, DeviceChanges, device_now};
 pub use clock::Clock;

@@ -15,6 +15,7 @@ use evenkeel_link::{self as link, Clock, Device, EventFd, LinkSpec, Stop};
 
 use crate::driver::{Driver, Replacer, Units};
 use crate::error::Error;
+use crate::metrics::{Reader, Snapshot, publish};
 use crate::notice::Notice;
 use crate::observer::Observer;
 use crate::soft::SoftEvents;
@@ -27,6 +28,8 @@ use crate::soft::SoftEvents;
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) driver: Driver,
+    /// The handle that takes snapshots, once it was requested.
+    reader: Option<Reader>,
 }
 
 impl Engine {
@@ -54,7 +57,7 @@ impl Engine {
     /// If the process may open no more descriptors, or there are no random bits.
     pub fn new(mut host: Host, clock: Clock) -> io::Result<Self> {
         host.set_secret(Secret::new(link::random_bits()?));
-        Ok(Self { driver: Driver::new(Units::new(host, clock))? })
+        Ok(Self { driver: Driver::new(Units::new(host, clock))?, reader: None })
     }
 
     /// Makes [`Engine::run`] return when the process is asked to end (Ctrl-C).
@@ -216,6 +219,28 @@ impl Engine {
     #[must_use]
     pub fn observer(&self) -> Observer {
         self.driver.observer.clone()
+    }
+
+    /// Takes a snapshot of the host. Reads the kernel's counters of the thread and the devices, which takes a
+    /// few system calls. Other threads use [`Engine::metrics`].
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let elapsed = self.clock().now().since(Instant::ZERO);
+        Snapshot::of(self.host(), &self.driver.observer, elapsed)
+    }
+
+    /// Returns a handle that takes snapshots of the host from any thread, while the engine runs. All handles
+    /// of an engine share one event.
+    ///
+    /// # Errors
+    /// If the process may open no more descriptors.
+    pub fn metrics(&mut self) -> io::Result<Reader> {
+        if let Some(reader) = &self.reader {
+            return Ok(reader.clone());
+        }
+        let (reader, event, answer) = publish(self.observer())?;
+        self.attend_event(&event, answer);
+        Ok(self.reader.insert(reader).clone())
     }
 
     /// Returns the soft events of this engine: handlers that it calls in its trigger states, at times in

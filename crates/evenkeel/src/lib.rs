@@ -44,7 +44,7 @@
 //! | an event loop of the program's own | [`Engine::advance`], [`Engine::rest`] |
 //! | events in microseconds | [`Engine::soft_events`] |
 //! | several cores | [`Group`] |
-//! | counters, from any thread | [`Observer`] |
+//! | counters, from any thread and any process | [`metrics`] |
 //! | errors, and whose fault they are | [`Error`], [`core::error`] |
 //!
 //! # Several programs on a host
@@ -117,6 +117,7 @@ mod ended;
 mod engine;
 mod error;
 mod group;
+pub mod metrics;
 pub mod net;
 mod notice;
 mod observer;

@@ -18,7 +18,7 @@ pub struct Observer(Arc<Shared>);
 struct Shared {
     threads: Mutex<Threads>,
     halted_nanos: AtomicU64,
-    devices: Mutex<Vec<Observed>>,
+    devices: Mutex<Vec<Arc<Observed>>>,
 }
 
 #[derive(Debug)]
@@ -39,8 +39,7 @@ struct Threads {
 
 #[derive(Debug)]
 struct Present {
-    id: ThreadId,
-    meter: ThreadMeter,
+    meter: Arc<ThreadMeter>,
     /// The time that the thread had used before it ran the engine.
     before: ThreadTime,
     /// The time at the last reading, which remains once the thread has ended.
@@ -48,22 +47,17 @@ struct Present {
 }
 
 impl Threads {
-    fn observe(&mut self) {
-        let id = thread::current().id();
-        if self.present.as_ref().is_some_and(|present| present.id == id) {
-            return;
-        }
-        self.earlier = self.time();
+    /// Makes the calling thread the present one. `until_now` is the time that all threads have used so far.
+    fn observe(&mut self, until_now: ThreadTime) {
         let meter = ThreadMeter::of_this_thread();
         let before = meter.read().unwrap_or_default();
-        self.present = Some(Present { id, meter, before, last: before });
+        self.earlier = until_now;
+        self.present = Some(Present { meter: Arc::new(meter), before, last: before });
     }
 
-    /// Returns the time that all threads have used so far. Reads the present thread again, if it still
-    /// exists.
-    fn time(&mut self) -> ThreadTime {
-        let Some(Present { meter, before, last, .. }) = &mut self.present else { return self.earlier };
-        *last = meter.read().unwrap_or(*last);
+    /// Returns the time that all threads have used until the last reading of the present one.
+    fn time(&self) -> ThreadTime {
+        let Some(Present { before, last, .. }) = &self.present else { return self.earlier };
         self.earlier + (*last - *before)
     }
 }
@@ -118,13 +112,14 @@ impl Observer {
     /// Returns the time that the threads of the engine have used and halted so far.
     #[must_use]
     pub fn core(&self) -> CoreUse {
-        CoreUse { thread: lock(&self.0.threads).time(), halted: self.halted() }
+        CoreUse { thread: self.read_thread(), halted: self.halted() }
     }
 
     /// Returns the counters of all devices, in the order in which the devices were added.
     #[must_use]
     pub fn devices(&self) -> Vec<DeviceCounters> {
-        lock(&self.0.devices).iter().map(Observed::counters).collect()
+        let all: Vec<_> = lock(&self.0.devices).iter().map(Arc::clone).collect();
+        all.iter().map(|observed| observed.counters()).collect()
     }
 
     pub(crate) fn halted(&self) -> Duration {
@@ -136,14 +131,33 @@ impl Observer {
         self.0.halted_nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// Reads the time of the thread, for requests after it has ended.
-    pub(crate) fn read_thread(&self) {
-        lock(&self.0.threads).time();
+    /// Reads the time of the present thread again, if it still exists. Returns the time that all threads have
+    /// used so far.
+    ///
+    /// No lock is held during the system calls: a thread that runs the engine must not wait for them.
+    pub(crate) fn read_thread(&self) -> ThreadTime {
+        let present = lock(&self.0.threads).present.as_ref().map(|present| Arc::clone(&present.meter));
+        let read = present.as_ref().and_then(|meter| meter.read());
+        let mut threads = lock(&self.0.threads);
+        if let (Some(meter), Some(read), Some(present)) = (&present, read, &mut threads.present)
+            && Arc::ptr_eq(meter, &present.meter)
+            && read.ran >= present.last.ran
+        {
+            present.last = read;
+        }
+        threads.time()
     }
 
-    /// Makes the calling thread the one that is observed.
-    pub(crate) fn observe_this_thread(&self) {
-        lock(&self.0.threads).observe();
+    /// Makes the calling thread the one that is observed. `known` is the thread that the caller knows to be
+    /// observed; while that is the calling one, this takes no lock.
+    pub(crate) fn observe_this_thread(&self, known: &mut Option<ThreadId>) {
+        let id = thread::current().id();
+        if *known == Some(id) {
+            return;
+        }
+        let until_now = self.read_thread();
+        lock(&self.0.threads).observe(until_now);
+        *known = Some(id);
     }
 
     /// Records the device of an interface. If it replaces another device, `missed` is the number of frames
@@ -151,11 +165,11 @@ impl Observer {
     pub(crate) fn observe(&self, interface: InterfaceId, device: Parts, missed: u64) {
         let mut all = lock(&self.0.devices);
         let Some(observed) = all.iter_mut().find(|observed| observed.interface == interface) else {
-            return all.push(Observed { interface, device, earlier: None });
+            return all.push(Arc::new(Observed { interface, device, earlier: None }));
         };
         let mut earlier = observed.counters();
         earlier.missed_before += missed;
-        *observed = Observed { interface, device, earlier: Some(earlier) };
+        *observed = Arc::new(Observed { interface, device, earlier: Some(earlier) });
     }
 }
 

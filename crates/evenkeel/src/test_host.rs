@@ -1,9 +1,12 @@
 //! Hosts and programs for the tests of this crate.
 
+use std::thread;
+
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::system::TcpListener;
 use evenkeel_core::tcp::ListenerConfig;
+use evenkeel_core::time::Duration;
 use evenkeel_link::Clock;
 use evenkeel_link::capture::{Replay, ReplayOptions};
 
@@ -32,6 +35,18 @@ impl Program for Listens {
 
 pub(crate) fn engine() -> Engine {
     Engine::new(Host::new(Config::default()).unwrap(), Clock::start()).unwrap()
+}
+
+/// Runs an engine in the calling thread until `work` has ended in another one, also by a panic.
+pub(crate) fn run_beside<T: Send>(engine: &mut Engine, work: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let working = scope.spawn(work);
+        while !working.is_finished() {
+            let until = engine.clock().now() + Duration::from_millis(5);
+            engine.run(until, |_| working.is_finished()).unwrap();
+        }
+        working.join().unwrap()
+    })
 }
 
 /// Returns a device of the operating system that needs no privilege and brings no frames.

@@ -124,10 +124,7 @@ impl Capturing {
             self.counters = self.tally.counters(host);
             file.record(self.counters, now);
             for &id in &self.interfaces {
-                let Some(interface) = host.interface_mut(id) else { continue };
-                let missed =
-                    (0..interface.properties().queues).map(|queue| interface.queue(queue).missed()).sum();
-                file.record_interface(id, None, missed);
+                file.record_interface(id, None, host.missed(id));
             }
         }
     }

@@ -8,7 +8,7 @@ use std::thread;
 use evenkeel::Engine;
 use evenkeel::link::{self, Clock};
 use evenkeel_core::cable::{self, End};
-use evenkeel_core::drop::{LinkDrop, Reason};
+use evenkeel_core::drop::LinkDrop;
 use evenkeel_core::frame::Pool;
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::interface::Interface;
@@ -23,7 +23,7 @@ use evenkeel_core::wire::{
 };
 
 use super::results::Point;
-use crate::counters::{self, Drop};
+use crate::counters::Drop;
 use crate::latency::Histogram;
 use crate::measure::{CoreTime, Neighbour, drain, per_second, settle_on, undisturbed};
 use crate::pace::Pace;
@@ -258,7 +258,7 @@ impl Program for Witness {
 
 /// The counters of the host at one moment.
 #[derive(Debug, Clone, Copy)]
-struct Snapshot {
+struct Reading {
     core: CoreTime,
     delivered: u64,
     neighbour: Duration,
@@ -267,10 +267,10 @@ struct Snapshot {
 /// The host's counters and results of a run.
 #[derive(Debug)]
 struct Observed {
-    window: (Snapshot, Snapshot),
+    window: (Reading, Reading),
     conserved: bool,
     received: u64,
-    drops: Vec<(Reason, u64, u64)>,
+    drops: Vec<Drop>,
     latency: Histogram,
 }
 
@@ -312,9 +312,9 @@ fn run_host(
         }),
     );
     let neighbour = host.spawn("neighbour", 0, Box::new(Neighbour));
-    let mut at = |until| -> io::Result<Snapshot> {
+    let mut at = |until| -> io::Result<Reading> {
         engine.run(until, |_| false)?;
-        Ok(snapshot(&engine, &tally, neighbour))
+        Ok(reading(&engine, &tally, neighbour))
     };
     let window = (at(schedule.window.0)?, at(schedule.window.1)?);
     at(schedule.end)?;
@@ -322,19 +322,19 @@ fn run_host(
     // final once it has sent everything.
     let _ = sent.recv();
     let in_rings = engine.host_mut().in_rings();
-    let ledger = engine.host().ledger();
+    let end = engine.snapshot();
     let latency = seen.lock().map_or_else(|_| Histogram::default(), |seen| seen.clone());
     Ok(Observed {
         window,
-        conserved: engine.host().check().is_ok(),
-        received: ledger.received + in_rings,
-        drops: ledger.drops().collect(),
+        conserved: end.check().is_ok(),
+        received: end.frames.received + in_rings,
+        drops: end.drops,
         latency,
     })
 }
 
-fn snapshot(engine: &Engine, tally: &Counters, neighbour: ProcessId) -> Snapshot {
-    Snapshot {
+fn reading(engine: &Engine, tally: &Counters, neighbour: ProcessId) -> Reading {
+    Reading {
         core: CoreTime::of(engine),
         delivered: tally.requests(),
         neighbour: engine.host().bill(neighbour).map_or(Duration::ZERO, |bill| bill.used),
@@ -373,8 +373,8 @@ fn lost(sent: u64, seen: u64) -> f64 {
 fn drops(observed: &Observed, wire: cable::WireCounters) -> Vec<Drop> {
     let missed = (wire.missed > 0).then(|| Drop::on_interface(LinkDrop::RingFull, wire.missed));
     let unmatched = (wire.discarded > 0).then(|| Drop::on_interface(LinkDrop::NotForUs, wire.discarded));
-    let inside =
-        observed.drops.iter().flat_map(|&(reason, input, output)| counters::drops_of(reason, input, output));
+    // The cable counts what the interface shed.
+    let inside = observed.drops.iter().filter(|drop| !drop.is_at_ring()).cloned();
     missed.into_iter().chain(unmatched).chain(inside).collect()
 }
 

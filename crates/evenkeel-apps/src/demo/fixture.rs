@@ -109,9 +109,12 @@ impl Shape {
     }
 }
 
-fn drops((reason, place): (&str, &str), frames: u64) -> Vec<Drop> {
-    let drop =
-        |reason: &str, place: &str, frames| Drop { reason: reason.into(), place: place.into(), frames };
+fn drops((reason, place): (&'static str, &'static str), frames: u64) -> Vec<Drop> {
+    let drop = |reason: &'static str, place: &'static str, frames| Drop {
+        reason: reason.into(),
+        place: place.into(),
+        frames,
+    };
     let mut drops =
         vec![drop(reason, place, frames - frames / 5), drop("ring-full", "interface ring", frames / 5)];
     drops.retain(|d| d.frames > 0);

@@ -142,7 +142,7 @@ fn cpu(architectures: &[Architecture]) -> Table {
 fn drops(architectures: &[Architecture]) -> Table {
     let head = ["architecture", "frames", "reason", "place"];
     let rows = architectures.iter().flat_map(|a| {
-        let row = |d: &Drop| vec![a.name.clone(), count(d.frames), d.reason.clone(), d.place.clone()];
+        let row = |d: &Drop| vec![a.name.clone(), count(d.frames), d.reason.to_string(), d.place.to_string()];
         let mut rows: Vec<_> = a.drops.iter().map(row).collect();
         if rows.is_empty() {
             rows.push(vec![a.name.clone(), "0".into(), "-".into(), "-".into()]);

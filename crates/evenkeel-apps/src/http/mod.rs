@@ -12,6 +12,7 @@
 mod content;
 mod date;
 mod document;
+pub mod files;
 mod framing;
 mod head;
 mod host;

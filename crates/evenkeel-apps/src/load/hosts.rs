@@ -1,7 +1,6 @@
 //! The reports of the hosts of a run.
 
 use evenkeel::Engine;
-use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -24,10 +23,11 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    pub(super) fn of(engine: &mut Engine, interface: InterfaceId, elapsed: Duration) -> Self {
+    pub(super) fn of(engine: &Engine, elapsed: Duration) -> Self {
+        let snapshot = engine.snapshot();
         Self {
-            tcp: TcpReport::of(engine.host()),
-            counters: HostCounters::of(engine, interface, elapsed),
+            counters: HostCounters::of(&snapshot, elapsed),
+            tcp: snapshot.tcp,
             server: None,
             device_failed: engine.failed_device(),
         }

@@ -124,7 +124,7 @@ fn run(
         match occasion {
             Occasion::Interval => watched.glance(now).iter().for_each(|glance| watch(News::Glance(glance))),
             Occasion::Request => {
-                let (effort, hosts) = (meter.effort(now), Hosts::of(engine, interface, elapsed));
+                let (effort, hosts) = (meter.effort(now), Hosts::of(engine, elapsed));
                 let so_far = watched.so_far(now);
                 let hosts = Some(&hosts);
                 so_far.iter().for_each(|measured| watch(News::Report { measured, effort, hosts }));
@@ -134,7 +134,7 @@ fn run(
     let now = clock.now();
     let effort = meter.effort(now);
     elapsed += hosted.farewell(process, false)?;
-    let hosts = Hosts::of(&mut hosted.engine, interface, elapsed);
+    let hosts = Hosts::of(&hosted.engine, elapsed);
     let measured = watched.measured(now);
     Ok(OnHost { measured, effort, hosts })
 }

@@ -24,7 +24,7 @@ use crate::captures::file::CaptureFile;
 use crate::captures::lines::Lines;
 use crate::captures::summary::Summarized;
 use crate::captures::{Counters, Monitor, Options, Product, Writable, shared, watch};
-use crate::counters::{self, HostCounters};
+use crate::counters::HostCounters;
 use crate::host_setup::{HostSetup, Limits, Looks, Occasion, SetupError, drive};
 use crate::requests::Requests;
 
@@ -455,8 +455,7 @@ impl Account {
     /// Returns what was done until now, without the product; on a cable with what the other end has `sent`.
     fn of(&self, engine: &mut Engine, elapsed: Duration, sent: Option<(Blasted, WireCounters)>) -> Monitored {
         let Self { filter, filter_in_kernel, passed_over, interfaces, tally } = self;
-        let observer = engine.observer();
-        let mut counters = HostCounters::of_all(engine.host_mut(), &observer, interfaces, elapsed);
+        let mut counters = HostCounters::of(&engine.snapshot(), elapsed);
         let (mut missed, taken) = (missed(engine, interfaces), counters.received);
         if let Some((_, wire)) = &sent {
             missed = wire.missed;
@@ -499,8 +498,8 @@ fn ids(names: &[String]) -> Vec<InterfaceId> {
     numbers().take(names.len()).collect()
 }
 
-fn missed(engine: &mut Engine, interfaces: &[InterfaceId]) -> u64 {
-    interfaces.iter().map(|&interface| counters::missed(engine.host_mut(), interface)).sum()
+fn missed(engine: &Engine, interfaces: &[InterfaceId]) -> u64 {
+    interfaces.iter().map(|&interface| engine.host().missed(interface)).sum()
 }
 
 /// Records in the product the statistics for the end of its file.
@@ -509,7 +508,7 @@ fn record(engine: &mut Engine, interfaces: &[InterfaceId], tally: &Counters, pro
         let now = engine.clock().wall_nanos(engine.clock().now());
         file.record(tally.counters(engine.host()), now);
         for &interface in interfaces {
-            let missed = counters::missed(engine.host_mut(), interface);
+            let missed = engine.host().missed(interface);
             // With several interfaces, the host does not count each one's received frames.
             let received = (interfaces.len() == 1).then(|| engine.host().ledger().received + missed);
             file.record_interface(interface, received, missed);

@@ -7,7 +7,7 @@ use evenkeel_core::cable::{self, End};
 use evenkeel_core::host::{AddInterfaceError, Config, Host};
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::{InterfaceId, Route, Via};
+use evenkeel_core::stack::{Route, Via};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, IpEndpoint};
 use evenkeel_link::{Clock, ReportRequests, Stop};
@@ -175,16 +175,10 @@ impl Flood {
         let begin = clock.now();
         let start = CoreTime::of(&engine);
         let [_, until] = drive(&mut engine, generator, CoreTime::of)?;
-        let (interfaces, observer) = ([0, 1].map(InterfaceId), engine.observer());
         Ok(Routed {
             core_share: until.core_share_since(&start),
             rules: active.as_ref().map(ActiveRules::counts).unwrap_or_default(),
-            counters: HostCounters::of_all(
-                engine.host_mut(),
-                &observer,
-                &interfaces,
-                clock.now().since(begin),
-            ),
+            counters: HostCounters::of(&engine.snapshot(), clock.now().since(begin)),
             in_rings: engine.host_mut().in_rings(),
         })
     }

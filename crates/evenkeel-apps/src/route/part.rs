@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use evenkeel::Observer;
+use evenkeel::metrics::Snapshot;
 use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::host::Host;
 use evenkeel_core::process::ProcessId;
@@ -49,8 +50,8 @@ impl Part {
         if let Some(Captured { capturing, clock }) = &mut self.capture {
             capturing.attend(host, clock.wall_nanos(now));
         }
-        let interfaces: Vec<_> = self.lines.iter().map(|line| line.interface).collect();
-        let counters = HostCounters::of_all(host, &self.observer, &interfaces, elapsed);
+        let snapshot = Snapshot::of(host, &self.observer, now.since(Instant::ZERO));
+        let counters = HostCounters::of(&snapshot, elapsed);
         let screening = self.screened.as_mut().map(|screened| {
             let report = &screened.report;
             let stalled = screened.stall.look(report.judged(), host.waiting_for_verdict() > 0, now);
@@ -67,7 +68,7 @@ impl Part {
         Routed {
             seconds: elapsed.as_secs_f64(),
             forwarded: counters.forwarded,
-            links: self.lines.iter().map(|line| line.report(host)).collect(),
+            links: self.lines.iter().map(|line| line.report(&snapshot)).collect(),
             screening,
             routes: host.route_count() as u64,
             neighbors: host.neighbors(now).count() as u64,

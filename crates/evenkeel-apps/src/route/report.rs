@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel_core::host::Host;
+use evenkeel::metrics::Snapshot;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::Status;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::active_rules::RuleCount;
 use super::log::Logged;
 use crate::captures::EmbeddedCaptured;
-use crate::counters::{self, HostCounters};
+use crate::counters::HostCounters;
 
 /// The report of a router.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
@@ -197,20 +197,20 @@ pub(super) struct Line {
 pub(super) type SharedStatus = Arc<Mutex<Status>>;
 
 impl Line {
-    pub(super) fn report(&self, host: &mut Host) -> LinkReport {
-        let traffic = host.traffic(self.interface).unwrap_or_default();
-        let status = lock(&self.status);
+    pub(super) fn report(&self, snapshot: &Snapshot) -> LinkReport {
+        let own = snapshot.interfaces.iter().find(|interface| interface.number == self.interface.0);
+        let interface = own.cloned().unwrap_or_default();
         LinkReport {
             name: self.name.clone(),
             device: self.device.clone(),
             addresses: self.addresses.clone(),
-            received: traffic.received,
-            missed: counters::missed(host, self.interface),
-            transmitted: traffic.transmitted,
-            refused: status.refused(),
-            output_full: traffic.dropped,
-            queued: traffic.queued,
-            failed: status.reason().map(str::to_owned),
+            received: interface.received,
+            missed: interface.missed,
+            transmitted: interface.transmitted,
+            refused: interface.device.map_or(0, |device| device.refused),
+            output_full: interface.output_full,
+            queued: interface.queued,
+            failed: lock(&self.status).reason().map(str::to_owned),
         }
     }
 }

@@ -132,6 +132,7 @@ impl Running {
         let every = limits.every.map_or(look, |every| every.min(look));
         let mut next_watch = limits.every;
         let Self { group, cores, parts, telling } = &mut self;
+        group.engines_mut().iter_mut().try_for_each(|engine| limits.publish(engine))?;
         let mut reports = Reports::new(group.remote(), parts, start);
         let beside = || {
             let elapsed = clock.now().since(start);

@@ -49,11 +49,11 @@ pub(crate) fn ask(
     let process = hosted.engine.host_mut().spawn("clients", 0, Box::new(program));
     let mut elapsed = hosted.drive(limits, || tally.ended() || done(), |_, _, _| {})?;
     elapsed += if tally.ended() { run_dry(&mut hosted.engine)? } else { hosted.farewell(process, false)? };
-    let engine = &mut hosted.engine;
+    let snapshot = hosted.engine.snapshot();
     Ok(Clients {
         seconds: elapsed.as_secs_f64(),
         asked: tally.asked(),
-        tcp: TcpReport::of(engine.host()),
-        counters: HostCounters::of(engine, interface, elapsed),
+        counters: HostCounters::of(&snapshot, elapsed),
+        tcp: snapshot.tcp,
     })
 }

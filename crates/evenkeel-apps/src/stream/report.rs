@@ -1,85 +1,17 @@
 //! A report of a host's TCP, for people and for programs.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+pub use evenkeel::metrics::{Listener as ListenerReport, Tcp as TcpReport};
 use evenkeel_core::host::Host;
 use evenkeel_core::tcp::congestion::Window;
 use evenkeel_core::tcp::connection::Info;
-use evenkeel_core::tcp::counters::{Counter, Counters};
-use evenkeel_core::tcp::endpoint::ListenerInfo;
 use evenkeel_core::tcp::recovery::RecoveryState;
 use evenkeel_core::tcp::{FourTuple, Rate};
 use evenkeel_core::time::Duration;
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
-
-/// A report of a host's TCP.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct TcpReport {
-    /// The number of connections, without half-open ones and those in TIME-WAIT.
-    pub connections: usize,
-    /// The number of connections in TIME-WAIT.
-    pub time_wait: usize,
-    /// The host's listeners.
-    pub listeners: Vec<ListenerReport>,
-    /// The counters that are not zero.
-    #[serde(serialize_with = "by_name")]
-    #[schemars(with = "BTreeMap<String, u64>")]
-    pub counters: Vec<(Counter, u64)>,
-}
-
-impl TcpReport {
-    /// Creates the report of `host`.
-    #[must_use]
-    pub fn of(host: &Host) -> Self {
-        let tcp = host.tcp();
-        Self {
-            connections: tcp.len(),
-            time_wait: tcp.waiting(),
-            listeners: tcp.listeners().map(ListenerReport::from).collect(),
-            counters: counted(tcp.counters()),
-        }
-    }
-
-    /// Returns the value of `counter`, 0 if it is not in the report.
-    #[must_use]
-    pub fn count(&self, counter: Counter) -> u64 {
-        self.counters.iter().find(|(other, _)| *other == counter).map_or(0, |(_, count)| *count)
-    }
-}
-
-fn counted(counters: &Counters) -> Vec<(Counter, u64)> {
-    counters.iter().filter(|(_, count)| *count > 0).collect()
-}
-
-fn by_name<S: Serializer>(counters: &[(Counter, u64)], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(counters.iter().map(|(counter, count)| (counter.name(), count)))
-}
-
-/// A report of one listener and its queues.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct ListenerReport {
-    /// The port that the listener is on.
-    pub port: u16,
-    /// The address that the listener is on; `None` for all addresses of the host.
-    pub address: Option<String>,
-    /// The number of half-open connections.
-    pub half_open: usize,
-    /// The number of connections that wait to be accepted.
-    pub to_accept: usize,
-    /// The maximum number of connections that may wait to be accepted.
-    pub backlog: usize,
-}
-
-impl From<ListenerInfo> for ListenerReport {
-    fn from(info: ListenerInfo) -> Self {
-        let ListenerInfo { at, half_open, to_accept, backlog, .. } = info;
-        let address = at.address.map(|address| address.to_string());
-        Self { port: at.port, address, half_open, to_accept, backlog }
-    }
-}
+use serde::Serialize;
 
 /// A report of one connection, with what `ss -ti` shows of the kernel's connections.
 #[derive(Debug, Clone, Serialize, JsonSchema)]

@@ -23,7 +23,7 @@ use crate::manual::guide::{Example, Group, Guide};
 use crate::manual::texts;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
-use crate::{address, suggest, terminal};
+use crate::{address, published, suggest, terminal};
 
 /// Send UDP requests at a steady rate, and report the rate that was really offered.
 ///
@@ -139,7 +139,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             "cannot blast into a capture; use cable, tap:NAME or packet:NAME, with --dump to keep the frames";
         return Err(Failure::Usage(line.to_owned()));
     }
-    let reports = terminal::reports()?;
+    let limits = published::limits(None, None)?;
     // The error is ignored: if the reader has gone, the final report fails, too.
     let so_far = |flooded: &Flooded| _ = arguments.print(flooded);
     let flooded = match super::place(
@@ -152,9 +152,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     )? {
         Place::Cable { queues } => {
             let (requests, flood, sink) = arguments.flood(&setup, queues)?;
-            blast::flood(&setup, requests, flood, sink, reports, so_far)?
+            blast::flood(&setup, requests, flood, sink, limits, so_far)?
         }
-        Place::Device(at) => blast::on_device(&setup, &at, arguments.load(), reports, so_far)?,
+        Place::Device(at) => blast::on_device(&setup, &at, arguments.load(), limits, so_far)?,
     };
     arguments.print(&flooded)?;
     Failure::of_device(flooded.device_failed.as_ref())?;

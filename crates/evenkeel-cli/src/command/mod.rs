@@ -15,6 +15,7 @@ pub(crate) mod monitor;
 pub(crate) mod route;
 pub(crate) mod schema;
 pub(crate) mod serve;
+pub(crate) mod stats;
 pub(crate) mod stream;
 pub(crate) mod wan;
 

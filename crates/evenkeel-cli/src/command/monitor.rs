@@ -13,7 +13,6 @@ use evenkeel::link::{DeviceSpec, LISTEN_BYTES, LinkSpec, SpecError, devices_to_l
 use evenkeel_apps::blast::{Flood, HARDWARE};
 use evenkeel_apps::captures::lines::Lines;
 use evenkeel_apps::captures::summary::Count;
-use evenkeel_apps::host_setup::Limits;
 use evenkeel_apps::monitor::{self, Glance, Monitored, News, Setup, What};
 use evenkeel_apps::quantity::{count, pps, three_digits};
 use evenkeel_apps::requests::{Requests, Shape};
@@ -26,8 +25,8 @@ use crate::manual::guide::{Block, Example, Group, Guide, Section};
 use crate::manual::texts;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
-use crate::suggest;
 use crate::terminal::{self, Progress};
+use crate::{published, suggest};
 
 /// Capture packets without falling over when there are too many.
 ///
@@ -317,11 +316,7 @@ impl Arguments {
     }
 
     fn monitor(&self, setup: Setup, news: impl FnMut(News)) -> Result<Monitored, Failure> {
-        let limits = Limits {
-            duration: self.duration,
-            every: Some(self.stats_interval),
-            reports: terminal::reports()?,
-        };
+        let limits = published::limits(self.duration, Some(self.stats_interval))?;
         let queues = match &self.link {
             Watched::Link(LinkSpec::Cable { queues }) => *queues,
             Watched::Link(LinkSpec::Device(DeviceSpec::Tap(device) | DeviceSpec::Packet(device)))
@@ -360,7 +355,7 @@ impl Arguments {
             duration: Some(self.duration.unwrap_or(Duration::from_secs(5))),
             count: None,
         };
-        let limits = Limits { duration: None, ..limits };
+        let limits = published::limits(None, Some(self.stats_interval))?;
         Ok(monitor::on_cable(queues, requests, flood, setup, limits, news)?)
     }
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::completions::Completions;
 use super::stream::{send, serve};
-use super::{blast, load, monitor, route, wan};
+use super::{blast, load, monitor, route, stats, wan};
 use crate::failure::Failure;
 use crate::manual::guide::{Example, Guide};
 use crate::{suggest, terminal};
@@ -56,7 +56,7 @@ pub(crate) const GUIDE: Guide = Guide {
 type Add = fn(&mut SchemaGenerator) -> Schema;
 
 /// The commands with `--json`, each with the types of the values that it may print.
-const OUTPUTS: [(&str, &[Add]); 13] = [
+const OUTPUTS: [(&str, &[Add]); 14] = [
     ("demo", &[add::<Demonstration>]),
     ("echo", &[add::<serve::Output<'static>>]),
     ("sink", &[add::<serve::Output<'static>>]),
@@ -67,6 +67,7 @@ const OUTPUTS: [(&str, &[Add]); 13] = [
     ("monitor", &[add::<monitor::Output<'static>>]),
     ("route", &[add::<route::Output<'static>>, add::<route::cable::Output<'static>>, add::<Plan>]),
     ("wan", &[add::<wan::Output<'static, Report>>, add::<wan::Output<'static, Demonstrated>>]),
+    ("stats", &[add::<stats::Stats>]),
     ("lab list", &[add::<Vec<Listing>>]),
     ("lab run", &[add::<ExperimentReport>, add::<Vec<ExperimentReport>>]),
     ("completions", &[add::<Completions>]),

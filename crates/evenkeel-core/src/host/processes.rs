@@ -4,8 +4,8 @@ use super::run::Host;
 use super::work_item::Level;
 use crate::config::Config;
 use crate::id::ProcessId;
-use crate::process::NotAttached;
 use crate::net::Uncalled;
+use crate::process::NotAttached;
 use crate::process::{Bill, Body, Process, Program, Protocol, Sleep, SleepsOn, is_attached};
 use crate::system::System;
 use crate::tcp::Secret;
@@ -122,8 +122,26 @@ impl Host {
     pub(super) fn after_calls(&mut self, now: Instant) {
         self.net.notify_programs();
         self.net.send_tcp(now);
-        self.net.output(now).transmit();
+        if self.calls_follow && now < self.net.links.next_start() {
+            self.net.output(now).transmit_batched();
+        } else {
+            self.net.output(now).transmit();
+            self.start_output(now);
+        }
         self.wake(now);
+    }
+
+    /// Sets whether calls of other threads follow soon, so that frames of calls may form a batch with theirs.
+    /// A thread that has been woken and has not made its call yet is a reason. Frames wait for 50 µs at
+    /// most, if anybody makes calls or runs the host by then.
+    pub const fn expect_calls(&mut self, calls_follow: bool) {
+        self.calls_follow = calls_follow;
+    }
+
+    /// Returns whether calls of other threads follow soon.
+    #[must_use]
+    pub const fn expects_calls(&self) -> bool {
+        self.calls_follow
     }
 
     /// Charges a process for time that it used outside work items, in [`Host::enter`].

@@ -10,7 +10,7 @@ use crate::ledger::{Imbalance, Ledger};
 use crate::link::Traffic;
 use crate::poll::Resumes;
 use crate::process::Bill;
-use crate::socket::{self, Descriptor};
+use crate::socket::{self, Descriptor, SocketReport};
 use crate::stack::FirstHop;
 use crate::tcp::{self};
 use crate::time::{Duration, Instant};
@@ -40,7 +40,13 @@ impl Host {
     /// # Errors
     /// [`Imbalance`] if it does not balance, which is a bug of the host.
     pub fn check(&self) -> Result<(), Imbalance> {
-        self.net.ledger.check(self.net.queued(), self.net.stack.held() + self.net.links.output_queued())
+        self.net.ledger.check(self.net.queued(), self.held())
+    }
+
+    /// Returns the number of outgoing frames that wait for a neighbour's address or in an output queue.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.net.stack.held() + self.net.links.output_queued()
     }
 
     /// Returns the number of frames that are queued in the receive direction.
@@ -53,13 +59,20 @@ impl Host {
     /// output queue, or have left and their buffers were not reclaimed yet.
     #[must_use]
     pub fn waiting_to_leave(&self) -> u64 {
-        self.net.stack.held() + self.net.links.output_queued() + self.net.links.unreclaimed()
+        self.held() + self.net.links.unreclaimed()
     }
 
     /// Returns the frame counters of an interface.
     #[must_use]
     pub fn traffic(&self, interface: InterfaceId) -> Option<Traffic> {
         self.net.links.traffic(interface)
+    }
+
+    /// Returns the number of frames that the receive rings of an interface dropped because they were full.
+    #[must_use]
+    pub fn missed(&self, interface: InterfaceId) -> u64 {
+        let Some(interface) = self.interfaces().nth(usize::from(interface.0)) else { return 0 };
+        (0..interface.properties().queues).map(|queue| interface.queue(queue).missed()).sum()
     }
 
     /// Returns the counters of messages that change how the host sends, and that it processed ahead of frames
@@ -130,6 +143,13 @@ impl Host {
             Descriptor::Screen(screen) => Some(screen.counters),
             _ => None,
         }
+    }
+
+    /// Returns an iterator over the reports of all sockets that have a queue of their own: UDP sockets,
+    /// listeners, the screening queue and capture queues. Visits every descriptor of the host.
+    pub fn socket_reports(&self) -> impl Iterator<Item = SocketReport> {
+        let all = self.net.sockets.descriptors.iter();
+        all.filter_map(|(id, descriptor)| descriptor.report(id, &self.net.rx.channels))
     }
 
     /// Returns the socket that a descriptor of a process refers to, for use with the host's other queries.

@@ -35,6 +35,8 @@ pub struct Host {
     pub(super) cpu: [Duration; Level::ALL.len()],
     /// The lowest level whose work items run.
     pub(super) lowest: Level,
+    /// Whether calls of other threads follow soon.
+    pub(super) calls_follow: bool,
 }
 
 impl Host {
@@ -53,6 +55,7 @@ impl Host {
             in_soft_interrupt: false,
             cpu: [Duration::ZERO; Level::ALL.len()],
             lowest: Level::Idle,
+            calls_follow: false,
         };
         let daemons: Vec<_> = host.net.rx.daemons(&host.net.config, host.net.plan.is_lazy()).collect();
         for (name, nice, channel) in daemons {
@@ -91,7 +94,7 @@ impl Host {
         {
             return Some(WorkItem::Process(process));
         }
-        if self.net.links.coalesces() {
+        if self.net.links.coalesces() && !self.calls_follow {
             return Some(WorkItem::Transmit);
         }
         if self.net.poller.is_runnable_when_idle() {

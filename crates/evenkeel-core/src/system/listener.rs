@@ -101,6 +101,11 @@ impl TcpListener {
     /// Closes a listener: ends the connections that were not accepted, and closes its channels.
     pub(super) fn closed(net: &mut Net, socket: SocketId, listener: &ListeningSocket, now: Instant) {
         net.tcp.forget_listener(socket, &listener.at);
+        if let Some(handshakes) = listener.handshakes {
+            // For its sender such a connection is open. Without a reset the sender would wait forever.
+            let limit = net.config.channel_pkts;
+            let _ = (0..limit).all(|_| net.process_segment(handshakes, now));
+        }
         for (channel, opens) in [(listener.syns, true), (listener.handshakes, false)] {
             if let Some(channel) = channel {
                 net.activation().deactivate(channel, listener.owner);

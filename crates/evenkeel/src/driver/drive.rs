@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
+use std::thread::ThreadId;
 
 use evenkeel_core::host::{AddInterfaceError, Host, Level, NotAttached, System};
 use evenkeel_core::process::ProcessId;
@@ -25,6 +26,8 @@ pub(crate) struct Driver {
     /// The request to end the process that the driver obeys.
     pub(crate) stop: Option<&'static Stop>,
     pub(crate) observer: Observer,
+    /// The thread that the observer observes.
+    observed: Option<ThreadId>,
 }
 
 /// A way to leave the loop of a driver.
@@ -54,7 +57,7 @@ impl Driver {
     pub(crate) fn new(units: Units) -> io::Result<Self> {
         let observer = Observer::default();
         let outside = Outside::new(observer.clone())?;
-        Ok(Self { units, outside, idle: Idle::default(), stop: None, observer })
+        Ok(Self { units, outside, idle: Idle::default(), stop: None, observer, observed: None })
     }
 
     /// Adds a device with `add`.
@@ -201,7 +204,7 @@ impl Driver {
 
     /// Runs the host in the calling thread until `exit` leaves the loop.
     pub(super) fn drive<E: Exit>(&mut self, exit: &mut E) -> io::Result<E::Left> {
-        self.observer.observe_this_thread();
+        self.observer.observe_this_thread(&mut self.observed);
         self.drive_unobserved(exit)
     }
 
@@ -230,8 +233,10 @@ impl Driver {
                 break left;
             }
         };
-        // The time of the next call is unknown.
-        self.units.host.start_output(now);
+        // The time of the next call is unknown, unless one follows soon.
+        if !self.units.host.expects_calls() {
+            self.units.host.start_output(now);
+        }
         Ok(left)
     }
 

@@ -116,10 +116,9 @@ impl Outside {
 
     /// Records that the thread that drives the host is awake, and has not slept.
     pub(crate) fn stay_awake(&mut self) {
-        if self.sleeper != Sleeper::Awake {
-            self.halt.awake();
-            self.sleeper = Sleeper::Awake;
-        }
+        // A notification that has come meanwhile would prevent every sleep.
+        self.halt.awake();
+        self.sleeper = Sleeper::Awake;
     }
 
     /// Records that the event loop that drives the host is awake. Unless one of the descriptors has become

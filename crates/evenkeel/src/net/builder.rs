@@ -11,7 +11,7 @@ use evenkeel_link::{
     refuse_kernel_forwarding,
 };
 
-use super::net::Net;
+use super::handle::Net;
 use crate::engine::Engine;
 use crate::error::Error;
 

@@ -41,7 +41,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("evenkeel".to_owned()).spawn(move || Watch::new(&shared).run())
 }
 
-/// What the helper has seen of the host.
+/// The host as the helper has last seen it.
 struct Watch<'a> {
     shared: &'a Shared,
     nap: Nap,
@@ -51,22 +51,24 @@ struct Watch<'a> {
     /// What waited for a call at the last look.
     uncalled: Vec<(ProcessId, Uncalled)>,
     quiet_periods: u32,
+    /// The time at which the helper leaves connections that have not ended; never while the host has a handle.
+    give_up: Instant,
 }
 
 impl<'a> Watch<'a> {
     fn new(shared: &'a Shared) -> Self {
         let nap = Nap::with(shared.kick.fd());
         let (looked, uncalled) = (shared.now(), Vec::new());
-        Self { shared, nap, looked, taken: 0, uncalled, quiet_periods: 0 }
+        Self { shared, nap, looked, taken: 0, uncalled, quiet_periods: 0, give_up: Instant::NEVER }
     }
 
     fn run(mut self) {
         let mut held = self.shared.lock();
-        let mut give_up = Instant::NEVER;
         loop {
             if self.shared.closing.load(Ordering::Acquire) {
-                give_up = give_up.min(self.shared.now() + LINGER);
-                if !held.has_open_connections() || self.shared.now() >= give_up || held.has_no_device() {
+                let now = self.shared.now();
+                self.give_up = self.give_up.min(now + LINGER);
+                if !held.has_open_connections() || now >= self.give_up || held.has_no_device() {
                     break;
                 }
                 held.roles.helper_replaces_task();
@@ -75,10 +77,7 @@ impl<'a> Watch<'a> {
             held.roles.helper = Helper::Watches;
             let turn = self.take_turn(held);
             // The kernel is out of memory: wait for better times.
-            held = turn.unwrap_or_else(|_| {
-                thread::sleep(PERIOD);
-                self.shared.lock()
-            });
+            held = turn.unwrap_or_else(|_| self.sleep(self.shared.lock(), Some(PERIOD)));
         }
         held.roles.helper_leaves();
     }
@@ -148,8 +147,8 @@ impl<'a> Watch<'a> {
     fn drive(&mut self, mut held: Held<'a>) -> io::Result<Held<'a>> {
         let next = held.take_turn_of_all()?;
         held = self.stand_in_if_due(held);
-        let until = if self.uncalled.is_empty() { Instant::NEVER } else { self.looked + PERIOD };
-        if next == Next::Again || held.has_no_device() || self.shared.closing.load(Ordering::Acquire) {
+        let until = if self.uncalled.is_empty() { self.give_up } else { self.looked + PERIOD };
+        if next == Next::Again || held.has_no_device() {
             return Ok(self.shared.relock(held));
         }
         let held = self.shared.nap(held, &mut self.nap, until, Roles::helper_drives)?;

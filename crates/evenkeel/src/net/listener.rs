@@ -12,7 +12,7 @@ use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::wire::IpEndpoint;
 
 use super::address::{bound_address, each_address, socket_addr};
-use super::net::Net;
+use super::handle::Net;
 use super::settings::Timeout;
 use super::socket::{Account, ListenerProcess, Socket};
 use super::stream::TcpStream;

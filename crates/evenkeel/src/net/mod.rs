@@ -3,9 +3,10 @@
 mod address;
 mod builder;
 mod error;
+mod handle;
 mod helper;
 mod listener;
-mod net;
+mod primitives;
 mod roles;
 mod seat;
 mod settings;
@@ -18,7 +19,7 @@ mod udp;
 mod waiting;
 
 pub use builder::Builder;
+pub use handle::Net;
 pub use listener::{Incoming, TcpListener};
-pub use net::Net;
 pub use stream::TcpStream;
 pub use udp::UdpSocket;

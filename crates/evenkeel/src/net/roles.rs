@@ -1,4 +1,4 @@
-//! Who drives a shared host, and who waits.
+//! The roles of threads that share a host: one drives, the others wait.
 //!
 //! At most one thread drives a host: it sleeps on the devices, takes their frames and finds out whose they
 //! are. All other threads in calls are parked. Each is woken by what it waits for.

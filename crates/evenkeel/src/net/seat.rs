@@ -1,12 +1,13 @@
 //! The place of a thread or a task in a call that waits.
+//!
+//! `tests/interleavings.rs` runs this file and `roles.rs` with loom's atomics, in all interleavings of threads.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
 use evenkeel_core::time::Duration;
-use evenkeel_link::Parking;
 
+use super::primitives::{AtomicBool, AtomicUsize, Ordering, Parking};
 use super::roles::Succession;
 
 /// A thread or a task that waits in a call. It is the host's waker: the host wakes it when the call may go on.
@@ -27,7 +28,11 @@ const NOT_PARKED: usize = usize::MAX;
 
 /// The threads and tasks that are to be woken once the lock on the host is free. Until then they could not go on.
 #[derive(Debug, Default)]
-pub(crate) struct Rousing(Mutex<Vec<Arc<Seat>>>);
+pub(crate) struct Rousing {
+    threads: Mutex<Vec<Arc<Seat>>>,
+    /// The number of threads whose calls may go on, and have not yet.
+    called: AtomicUsize,
+}
 
 impl Seat {
     pub(crate) fn new(rousing: &Arc<Rousing>) -> Arc<Self> {
@@ -45,9 +50,11 @@ impl Seat {
         self.called.load(Ordering::Acquire)
     }
 
-    /// Makes the seat ready for another wait.
-    pub(crate) fn reset(&self) {
-        self.called.store(false, Ordering::Release);
+    /// Records that the call goes on, or is over.
+    pub(crate) fn resume(&self) {
+        if self.called.swap(false, Ordering::AcqRel) {
+            self.rousing.called.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Returns its place among the parked threads, if it is one.
@@ -99,6 +106,7 @@ impl Wake for Seat {
     fn wake(self: Arc<Self>) {
         if !self.called.swap(true, Ordering::AcqRel) {
             let rousing = Arc::clone(&self.rousing);
+            rousing.called.fetch_add(1, Ordering::Relaxed);
             rousing.add(self);
         }
     }
@@ -107,7 +115,7 @@ impl Wake for Seat {
 impl Rousing {
     /// Has a thread or a task woken once the lock is free.
     pub(crate) fn add(&self, seat: Arc<Seat>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(seat);
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(seat);
     }
 
     /// Has the thread or task woken that a change of roles concerns.
@@ -115,13 +123,13 @@ impl Rousing {
         seat.into_iter().for_each(|seat| self.add(seat));
     }
 
-    /// Returns whether a thread or a task is to be woken whose call may go on.
+    /// Returns whether there are threads or tasks whose calls may go on, and have not yet.
     pub(crate) fn has_called(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|seat| seat.is_called())
+        self.called.load(Ordering::Relaxed) > 0
     }
 
     /// Returns the threads and tasks that are to be woken now.
     pub(crate) fn take(&self) -> Vec<Arc<Seat>> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

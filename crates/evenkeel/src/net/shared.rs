@@ -69,6 +69,8 @@ impl Core {
         process: ProcessId,
         call: impl FnOnce(&mut System<'_>) -> T,
     ) -> Option<T> {
+        let calls_follow = self.rousing.has_called();
+        self.host().expect_calls(calls_follow);
         let (result, watch_deadlines) = self.driver.enter_aside(process, call).ok()?;
         if watch_deadlines {
             let succession = self.roles.call_helper();
@@ -97,6 +99,8 @@ impl Core {
     /// Runs a bounded part of the work of devices and of demultiplexing, as the driver, or because nobody
     /// drives. Ends early when `done` holds.
     pub(crate) fn take_turn(&mut self, done: impl Fn() -> bool) -> io::Result<Next> {
+        let calls_follow = self.rousing.has_called();
+        self.host().expect_calls(calls_follow);
         self.driver.take_turns(UNITS_PER_TURN, Level::PollingThread, done)
     }
 
@@ -188,7 +192,7 @@ impl Shared {
         }))
     }
 
-    /// Locks the host.
+    /// Locks the host, for the calling thread alone.
     pub(crate) fn lock(&self) -> Held<'_> {
         let core = match self.core.try_lock() {
             Ok(core) => core,

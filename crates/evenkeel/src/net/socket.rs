@@ -6,7 +6,7 @@ use evenkeel_core::host::System;
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::socket::{Fd, Kinds};
 
-use super::net::Net;
+use super::handle::Net;
 use super::settings::{Blocking, Timeout};
 use super::waiting::Awaited;
 use crate::error::Error;

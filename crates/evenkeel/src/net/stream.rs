@@ -1,7 +1,7 @@
-//! TCP streams.
+//! TCP streams: connecting, reading and writing.
 
 use std::fmt;
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::IpEndpoint;
 
 use super::address::{each_address, endpoint, socket_addr};
-use super::net::Net;
+use super::handle::Net;
 use super::socket::{Account, Socket};
 use super::waiting::Awaited;
 use crate::error::Error;
@@ -97,14 +97,15 @@ impl TcpStream {
     fn read_with(
         &self,
         buffer: &mut [u8],
-        read: impl Fn(system::TcpStream, &mut System<'_>, &mut [u8]) -> Result<usize, StreamError>,
+        mut read: impl FnMut(system::TcpStream, &mut System<'_>, &mut [u8]) -> Result<usize, StreamError>,
     ) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);
         }
         let socket = self.socket();
-        let result = socket
-            .wait_in(Kinds::READABLE, socket.blocking.read(), |system| self.read_in(system, buffer, &read));
+        let result = socket.wait_in(Kinds::READABLE, socket.blocking.read(), |system| {
+            self.read_in(system, buffer, &mut read)
+        });
         Ok(result?)
     }
 
@@ -113,12 +114,13 @@ impl TcpStream {
         &self,
         system: &mut System<'_>,
         buffer: &mut [u8],
-        read: impl Fn(system::TcpStream, &mut System<'_>, &mut [u8]) -> Result<usize, StreamError>,
+        mut read: impl FnMut(system::TcpStream, &mut System<'_>, &mut [u8]) -> Result<usize, StreamError>,
     ) -> Result<usize, Error> {
         match read(self.0.stream, system, buffer) {
             // It has read to the end before, or has shut down its side.
             Err(StreamError::Closed) => Ok(0),
-            result => Ok(result?),
+            Err(error) => Err(reported(self.0.stream, system, error)),
+            Ok(read) => Ok(read),
         }
     }
 
@@ -151,7 +153,7 @@ impl TcpStream {
             let more = if left > 0 { stream.write_more(system, slice) } else { stream.write(system, slice) };
             match more {
                 Ok(bytes) => written += bytes,
-                Err(error) if written == 0 => return Err(error.into()),
+                Err(error) if written == 0 => return Err(reported(stream, system, error)),
                 Err(_) => break,
             }
         }
@@ -304,9 +306,38 @@ fn is_connected(stream: system::TcpStream, system: &mut System<'_>) -> Result<()
     }
 }
 
+/// Returns the error of a call. The failure of a connection is reported once: later calls find it closed.
+fn reported(stream: system::TcpStream, system: &mut System<'_>, error: StreamError) -> Error {
+    if matches!(error, StreamError::Failed(_)) {
+        // Whoever has a clone of the stream may have taken it meanwhile.
+        let _ = stream.take_error(system);
+    }
+    error.into()
+}
+
 impl Read for &TcpStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.read_with(buffer, system::TcpStream::read)
+    }
+
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let Some(first) = buffers.iter().position(|buffer| !buffer.is_empty()) else { return Ok(0) };
+        let (first, others) = buffers[first..].split_at_mut(1);
+        let mut others = others.iter_mut();
+        self.read_with(&mut first[0], |stream, system, buffer| {
+            let mut read = stream.read(system, buffer)?;
+            if read == buffer.len() {
+                for other in others.by_ref().filter(|other| !other.is_empty()) {
+                    // What has come so far is enough.
+                    let Ok(more) = stream.read(system, other) else { break };
+                    read += more;
+                    if more < other.len() {
+                        break;
+                    }
+                }
+            }
+            Ok(read)
+        })
     }
 }
 
@@ -327,6 +358,10 @@ impl Write for &TcpStream {
 impl Read for TcpStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         (&*self).read(buffer)
+    }
+
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        (&*self).read_vectored(buffers)
     }
 }
 

@@ -1,4 +1,4 @@
-//! UDP sockets.
+//! UDP sockets: binding, receiving and sending.
 
 use std::fmt;
 use std::io;
@@ -14,7 +14,7 @@ use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpAddress;
 
 use super::address::{bound_address, each_address, endpoint, socket_addr};
-use super::net::Net;
+use super::handle::Net;
 use super::socket::{Account, Socket};
 use crate::error::Error;
 
@@ -228,6 +228,9 @@ impl UdpSocket {
         payload: &[u8],
         to: IpEndpoint,
     ) -> Result<usize, Error> {
+        if to.port == 0 {
+            return Err(io::Error::from(rustix::io::Errno::INVAL).into());
+        }
         let is_allowed = self.0.broadcast.load(Ordering::Relaxed);
         if to.addr == IpAddress::Ipv4(Ipv4Addr::BROADCAST) && !is_allowed {
             return Err(io::Error::from(rustix::io::Errno::ACCESS).into());

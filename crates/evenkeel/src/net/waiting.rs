@@ -118,7 +118,7 @@ impl<'a> Seated<'a> {
         waker: &Waker,
         call: &mut impl FnMut(&mut System<'_>) -> Result<T, Error>,
     ) -> Result<Attempt<T>, Error> {
-        self.seat.reset();
+        self.seat.resume();
         let Awaited { process, fd, kinds } = self.awaited;
         enter(held, process, |system| {
             Ok(match call(system) {
@@ -198,6 +198,7 @@ impl<'a> Seated<'a> {
     /// Leaves the role of the thread to others.
     fn leave(&mut self, held: &mut Held<'_>) {
         self.has_left = true;
+        self.seat.resume();
         let succession = held.roles.leave(&self.seat);
         held.settle(succession);
     }

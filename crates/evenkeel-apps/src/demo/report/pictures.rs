@@ -170,8 +170,8 @@ pub(super) fn fate(results: &Demonstration) -> Picture {
 
 /// Returns the reasons of all drops, the cheapest first.
 fn reasons_met(results: &Demonstration) -> Vec<String> {
-    let mut reasons: Vec<String> =
-        results.architectures.iter().flat_map(|a| a.drops.iter().map(|d| d.reason.clone())).collect();
+    let drops = results.architectures.iter().flat_map(|a| &a.drops);
+    let mut reasons: Vec<String> = drops.map(|drop| drop.reason.clone().into_owned()).collect();
     reasons.sort_by_key(|name| (work_wasted(name), name.clone()));
     reasons.dedup();
     reasons

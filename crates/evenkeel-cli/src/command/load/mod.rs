@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use clap::Args;
 use evenkeel::link::allow_descriptors;
-use evenkeel_apps::host_setup::Limits;
 use evenkeel_apps::load::{
     self, Curve, Day, Doubt, Effort, Failure as RequestFailure, Hosts, Load, Measured, News, OnHost,
     OnKernel, Plan, Report, Request, Spacing, Target,
@@ -27,7 +26,7 @@ use crate::manual::guide::{Block, Example, Group, Guide, Section};
 use crate::manual::texts;
 use crate::receiving::Receiving;
 use crate::terminal::Progress;
-use crate::{quantity, terminal};
+use crate::{published, quantity, terminal};
 use sources::Sources;
 
 /// Load an HTTP server with requests at planned times, and measure response times.
@@ -287,7 +286,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let histogram = histogram.transpose()?;
     let mut progress = if arguments.json { Progress::silent() } else { Progress::new() };
     let every = progress.is_active().then_some(OFTEN);
-    let limits = Limits { duration: None, every, reports: terminal::reports()? };
+    let limits = published::limits(None, every)?;
     let watch = |news: News<'_>| match news {
         News::Glance(glance) => progress.show(&show::glance(glance)),
         News::Report { measured, effort, hosts } => {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use evenkeel::core::host::{Config, Transmit};
 use evenkeel_apps::captures::Embedded;
-use evenkeel_apps::host_setup::{Limits, Occasion};
+use evenkeel_apps::host_setup::Occasion;
 use evenkeel_apps::link_plan::Link;
 use evenkeel_apps::route::active_rules::Text;
 use evenkeel_apps::route::error::RouterError;
@@ -29,7 +29,7 @@ use crate::manual::guide::{Block, Example, Group, Guide, Section};
 use crate::manual::texts;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
-use crate::{suggest, terminal};
+use crate::{published, suggest, terminal};
 
 /// Route and screen IPv4 and IPv6 packets between links.
 ///
@@ -235,7 +235,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut live = describe::Live::new(arguments.stats_interval);
     let every = arguments.stats_interval.or_else(|| live.is_seen().then_some(LIVE));
-    let limits = Limits { duration: arguments.duration, every, reports: terminal::reports()? };
+    let limits = published::limits(arguments.duration, every)?;
     let reread = arguments.has_files().then(|| {
         let again = arguments.clone();
         Box::new(move || again.read_again()) as Reread

@@ -15,7 +15,7 @@ use evenkeel::core::tcp::ListenerConfig;
 use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::{Address, DeviceSpec, LinkSpec};
 use evenkeel_apps::captures::Embedded;
-use evenkeel_apps::host_setup::{HostSetup, Limits, Occasion};
+use evenkeel_apps::host_setup::{HostSetup, Occasion};
 use evenkeel_apps::quantity::{count, three_digits};
 use evenkeel_apps::sending::{self, Errand, Place, Sent, Way};
 use evenkeel_apps::stream::{Drain, Options, Pattern, Source, Stdio};
@@ -30,7 +30,7 @@ use crate::manual::guide::{Block, Example, Group, Guide, Section};
 use crate::manual::texts;
 use crate::receiving::Receiving;
 use crate::sending::Sending;
-use crate::{address, quantity, suggest, terminal};
+use crate::{address, published, quantity, suggest, terminal};
 
 /// Send a file or standard input over one TCP connection, and write what comes back.
 ///
@@ -195,7 +195,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let quiet = arguments.json || typed || to_stdout && io::stdout().is_terminal();
     let mut telling = Telling::new(arguments.stats_interval, quiet);
     let every = telling.every(arguments.stats_interval);
-    let limits = Limits { duration: arguments.duration, every, reports: terminal::reports()? };
+    let limits = published::limits(arguments.duration, every)?;
     let sent = sending::send(&setup, place, errand, limits, |occasion, sent| match occasion {
         Occasion::Interval => {
             let connection: String = sent.connection.iter().map(show::connection).collect();

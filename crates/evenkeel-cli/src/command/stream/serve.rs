@@ -6,7 +6,7 @@ use clap::Args;
 use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::tcp::ListenerConfig;
 use evenkeel_apps::counters::HostCounters;
-use evenkeel_apps::host_setup::{HostSetup, Limits, Occasion};
+use evenkeel_apps::host_setup::{HostSetup, Occasion};
 use evenkeel_apps::quantity::{count, per_s, pps, three_digits};
 use evenkeel_apps::serve::{self, Cabled, Listening, News, Offer, Served, Serving};
 use evenkeel_apps::stream::{Ask, Asked, Load, Options, Service};
@@ -20,7 +20,7 @@ use crate::command::{Place, account};
 use crate::failure::Failure;
 use crate::receiving::Receiving;
 use crate::sending::Sending;
-use crate::terminal;
+use crate::{published, terminal};
 
 /// The most connections that may have sent data before their handshake is over, if Fast Open is wanted.
 pub(super) const FAST_OPEN_WAITING: u32 = 256;
@@ -150,7 +150,7 @@ impl Run<'_> {
         print: impl Fn(&Served) -> Result<(), Failure>,
     ) -> Result<Served, Failure> {
         let (host, place) = (self.host, self.place(setup));
-        let (every, reports) = (telling.every(host.stats_interval), terminal::reports()?);
+        let every = telling.every(host.stats_interval);
         let news = |news: News<'_>| match news {
             News::Started => eprintln!("{place}"),
             News::Glance(Occasion::Request, served) => {
@@ -173,10 +173,10 @@ impl Run<'_> {
                 let other = other_end(setup)?;
                 let (load, serving, duration) = self.with_other_end(setup, serving)?;
                 let cable = Cabled { queues, other: &other, load };
-                Ok(serve::on_cable(setup, cable, serving, Limits { duration, every, reports }, news)?)
+                Ok(serve::on_cable(setup, cable, serving, published::limits(duration, every)?, news)?)
             }
             Place::Device(at) => {
-                let limits = Limits { duration: host.duration, every, reports };
+                let limits = published::limits(host.duration, every)?;
                 Ok(serve::on_device(setup, &at, serving, limits, news)?)
             }
         }

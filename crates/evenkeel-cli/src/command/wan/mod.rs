@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel_apps::host_setup::{Limits, Occasion};
+use evenkeel_apps::host_setup::Occasion;
 use evenkeel_apps::link_plan::Link;
 use evenkeel_apps::text::read_text;
 use evenkeel_apps::wan::cable::{self, Demonstrated, Demonstration, News};
@@ -21,7 +21,7 @@ use super::config_file;
 use crate::failure::Failure;
 use crate::manual::guide::{Block, Example, Group, Guide, Section};
 use crate::manual::texts;
-use crate::{quantity, suggest, terminal};
+use crate::{published, quantity, suggest, terminal};
 use settings::{Both, Queue, Reorder, Share};
 
 /// Emulate a wide-area network between two links (rate, queue, delay, jitter, loss, reordering).
@@ -256,7 +256,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let mut live = describe::Live::new(arguments.stats_interval);
     let every = arguments.stats_interval.or_else(|| live.is_seen().then_some(LIVE));
-    let limits = Limits { duration: arguments.duration, every, reports: terminal::reports()? };
+    let limits = published::limits(arguments.duration, every)?;
     let report = wan::run(&wan, limits, reread, terminal::say, began, |occasion, report| match occasion {
         Occasion::Interval => live.show(report),
         Occasion::Request => {

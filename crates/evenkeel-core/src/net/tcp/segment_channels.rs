@@ -57,7 +57,7 @@ impl Processing {
         self.opening.pop_front().or_else(|| self.active.pop_front())
     }
 
-    /// Removes a channel.
+    /// Removes a channel from both lists.
     pub(crate) fn remove(&mut self, channel: ChannelId) {
         for list in [&mut self.active, &mut self.opening] {
             list.retain(|active| active.channel != channel);

@@ -11,8 +11,8 @@ use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::wire::IpEndpoint;
 
 use super::super::address::socket_addr;
+use super::super::handle::Net;
 use super::super::listener::TcpListener as Blocking;
-use super::super::net::Net;
 use super::super::socket::Account;
 use super::each_address;
 use super::runtime::Runtimes;

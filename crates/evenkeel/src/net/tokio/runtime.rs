@@ -15,7 +15,7 @@ use evenkeel_core::process::ProcessId;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::Alarm;
 
-use super::super::net::Net;
+use super::super::handle::Net;
 use super::super::roles::TaskRole;
 use super::super::seat::Seat;
 use super::super::shared::{Held, Shared};

@@ -9,7 +9,7 @@ use ::tokio::task::coop::poll_proceed;
 use evenkeel_core::host::System;
 use evenkeel_core::socket::Kinds;
 
-use super::super::net::Net;
+use super::super::handle::Net;
 use super::super::seat::Seat;
 use super::super::socket::Socket;
 use crate::error::Error;
@@ -89,7 +89,7 @@ impl Slot {
         let shared = socket.net.shared();
         let mut held = shared.lock();
         let visited = held.enter_as_task(socket.account.process(), |system| {
-            self.seat.reset();
+            self.seat.resume();
             self.seat.set_task(context.waker());
             let visited = visit(system, &Waker::from(Arc::clone(&self.seat)));
             self.is_registered.store(matches!(visited, Visit::Waits), Ordering::Release);
@@ -122,6 +122,12 @@ impl Slot {
         }
         self.seat.set_task(context.waker());
         waits()
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.seat.resume();
     }
 }
 

@@ -14,7 +14,7 @@ use evenkeel_core::system;
 use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::tcp::connection::{Info, StreamOption};
 
-use super::super::net::Net;
+use super::super::handle::Net;
 use super::super::socket::{Account, Socket};
 use super::super::stream::TcpStream as Blocking;
 use super::runtime::Runtimes;

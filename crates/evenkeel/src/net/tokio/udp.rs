@@ -11,7 +11,7 @@ use evenkeel_core::socket::Kinds;
 use evenkeel_core::stack::{Datagram, IpEndpoint};
 
 use super::super::address::{endpoint, socket_addr};
-use super::super::net::Net;
+use super::super::handle::Net;
 use super::super::socket::{Account, Socket};
 use super::super::udp::UdpSocket as Blocking;
 use super::runtime::Runtimes;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use evenkeel_core::host::System;
+use evenkeel_core::host::{Host, System};
 use evenkeel_core::process::ProcessId;
 
 use super::builder::Builder;
@@ -111,7 +111,16 @@ impl Net {
     /// # Errors
     /// The numbers that do not agree: a bug.
     pub fn check(&self) -> Result<(), evenkeel_core::ledger::Imbalance> {
-        self.shared().lock().host().check()
+        self.raw(|host| host.check())
+    }
+
+    /// Calls `with` with the host itself, while no other thread uses it. The book of a host, and settings that
+    /// sockets do not need, are there ([`Host`]).
+    pub fn raw<T>(&self, with: impl FnOnce(&mut Host) -> T) -> T {
+        let mut held = self.shared().lock();
+        let result = with(held.host());
+        held.driver.wake_early_sleeper();
+        result
     }
 
     /// Returns a handle to the measurements of the host's devices.

@@ -1,0 +1,167 @@
+//! The place where processes serve their snapshots, and the side that reads them.
+//!
+//! Each process has a Unix socket, whose name is its PID, in `evenkeel` below `$XDG_RUNTIME_DIR`. Root without
+//! that variable uses `/run/evenkeel`. The directory and the sockets are for their owner alone.
+
+use std::fmt;
+use std::fs::{self, DirBuilder};
+use std::io::{self, Read as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::snapshot::Snapshot;
+
+/// The name of the directory of sockets.
+const NAME: &str = "evenkeel";
+/// The directory of root's programs that run without a session, such as services.
+const SYSTEM: &str = "/run";
+/// The time that a process has for its answer. A host that nobody runs does not answer, and the process then
+/// answers without it after a second.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest answer that is read, in bytes.
+const LONGEST: u64 = 64 << 20;
+
+/// The snapshots of all hosts of a process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Published {
+    /// The number of the process.
+    pub pid: u32,
+    /// The program that the process runs, as it calls itself.
+    pub program: String,
+    /// The hosts of the process. A host that no thread ran within a second is not among them.
+    pub hosts: Vec<Snapshot>,
+}
+
+/// The reason why no snapshots could be read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Unreadable {
+    /// No such process serves its snapshots to this user.
+    NoProcess,
+    /// The process has gone without removing its socket, which was removed now.
+    Stale,
+    /// The answer is none of evenkeel's.
+    Malformed(serde_json::Error),
+    /// The operating system refused, or the process did not answer.
+    Io(io::Error),
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoProcess => f.write_str("no such process serves its figures to this user"),
+            Self::Stale => f.write_str("the process is gone"),
+            Self::Malformed(error) => write!(f, "the answer cannot be read: {error}"),
+            Self::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+impl From<io::Error> for Unreadable {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::NoProcess,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+/// Returns the directory of this user's sessions, if there is one.
+fn session() -> Option<PathBuf> {
+    let directory = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR")?);
+    directory.is_absolute().then(|| directory.join(NAME))
+}
+
+/// Returns root's directory, if this process is root's.
+fn system() -> Option<PathBuf> {
+    rustix::process::geteuid().is_root().then(|| Path::new(SYSTEM).join(NAME))
+}
+
+/// Creates the directory of this process's socket if it does not exist. Returns the path of the socket.
+///
+/// # Errors
+/// If there is no place for the socket, or the directory cannot be created.
+pub(super) fn create() -> io::Result<PathBuf> {
+    let directory = session().or_else(system).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::NotFound, "XDG_RUNTIME_DIR is not set, and this is not root")
+    })?;
+    DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+    sweep(&directory);
+    Ok(directory.join(std::process::id().to_string()))
+}
+
+/// Removes the sockets of processes that were killed. A process of another PID namespace may be alive, so the
+/// socket has the last word.
+fn sweep(directory: &Path) {
+    let numbers = numbers(directory);
+    for number in numbers.filter(|number| !Path::new("/proc").join(number.to_string()).exists()) {
+        let _ = connect(&directory.join(number.to_string()));
+    }
+}
+
+/// Returns the numbers that are names in a directory of sockets.
+fn numbers(directory: &Path) -> impl Iterator<Item = u32> + use<> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Returns the processes that have a socket for this user, in ascending order. One that was killed has left its
+/// socket, and [`fetch`] says so.
+#[must_use]
+pub fn running() -> Vec<u32> {
+    let places = [session(), system()].into_iter().flatten();
+    let mut all: Vec<u32> = places.flat_map(|place| numbers(&place)).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Reads the snapshots of the process `pid`.
+///
+/// # Errors
+/// [`Unreadable`]
+pub fn fetch(pid: u32) -> Result<Published, Unreadable> {
+    let places = [session(), system()].into_iter().flatten();
+    let mut why = Unreadable::NoProcess;
+    for place in places {
+        match connect(&place.join(pid.to_string())) {
+            Ok(stream) => return read(stream),
+            Err(Unreadable::NoProcess) => {}
+            Err(error) => why = error,
+        }
+    }
+    Err(why)
+}
+
+/// Reads the snapshots of the process whose socket is at `path`.
+///
+/// # Errors
+/// [`Unreadable`]
+pub fn fetch_at(path: &Path) -> Result<Published, Unreadable> {
+    read(connect(path)?)
+}
+
+fn read(stream: UnixStream) -> Result<Published, Unreadable> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut text = String::new();
+    stream.take(LONGEST).read_to_string(&mut text)?;
+    serde_json::from_str(&text).map_err(Unreadable::Malformed)
+}
+
+/// Connects to the socket at `path`. Removes the socket if no process listens there any more.
+pub(super) fn connect(path: &Path) -> Result<UnixStream, Unreadable> {
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            fs::remove_file(path)?;
+            Err(Unreadable::Stale)
+        }
+        connected => Ok(connected?),
+    }
+}

@@ -1,0 +1,300 @@
+//! A host that threads share: who is woken, who does the work, and what is left when threads go.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::Shutdown;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use evenkeel::net::{Net, TcpListener, TcpStream, UdpSocket};
+use evenkeel_testing::wait_for;
+
+const SERVER: &str = "10.0.0.2";
+
+/// Opens two hosts with a cable between them, the client's and the server's. Checks their books when the
+/// test is over.
+fn hosts() -> (Checked, Checked) {
+    let (client, server) = Net::pair().unwrap();
+    (Checked(client), Checked(server))
+}
+
+/// A host whose frames are all accounted for when it goes.
+struct Checked(Net);
+
+impl std::ops::Deref for Checked {
+    type Target = Net;
+
+    fn deref(&self) -> &Net {
+        &self.0
+    }
+}
+
+impl Drop for Checked {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            self.0.raw(|host| host.check().unwrap());
+        }
+    }
+}
+
+fn connected(client: &Net, server: &Net, port: u16) -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind(server, ("0.0.0.0", port)).unwrap();
+    let stream = TcpStream::connect(client, (SERVER, port)).unwrap();
+    (stream, listener.accept().unwrap().0)
+}
+
+/// Returns the time that the calling thread has computed.
+fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[test]
+fn a_writer_that_is_blocked_while_something_unread_waits_uses_no_time() {
+    let (client, server) = hosts();
+    let (mut near, mut far) = connected(&client, &server, 80);
+    far.write_all(b"unread").unwrap();
+    let mut peeked = [0];
+    near.peek(&mut peeked).unwrap();
+    near.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    // The peer does not read.
+    while near.write(&[0; 65_536]).is_ok() {}
+    let before = thread_time();
+    assert_eq!(near.write(&[0; 65_536]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    let used = thread_time() - before;
+    assert!(used < Duration::from_millis(30), "{used:?} of 300 ms");
+    drop((near, far));
+}
+
+#[test]
+fn many_threads_talk_through_one_host_each() {
+    const THREADS: u16 = 24;
+    let (client, server) = hosts();
+    let listener = TcpListener::bind(&server, "0.0.0.0:80").unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..THREADS {
+                let (mut stream, _) = listener.accept().unwrap();
+                scope.spawn(move || {
+                    let mut buffer = [0; 1_000];
+                    loop {
+                        match stream.read(&mut buffer).unwrap() {
+                            0 => break,
+                            len => stream.write_all(&buffer[..len]).unwrap(),
+                        }
+                    }
+                });
+            }
+        });
+        for nth in 0..THREADS {
+            let udp = UdpSocket::bind(&server, ("0.0.0.0", 1_000 + nth)).unwrap();
+            scope.spawn(move || {
+                let mut buffer = [0; 100];
+                for _ in 0..50 {
+                    let (len, from) = udp.recv_from(&mut buffer).unwrap();
+                    udp.send_to(&buffer[..len], from).unwrap();
+                }
+            });
+            let client = &client;
+            scope.spawn(move || {
+                let mut stream = TcpStream::connect(client, (SERVER, 80)).unwrap();
+                let udp = UdpSocket::bind(client, "0.0.0.0:0").unwrap();
+                for round in 0..50_u32 {
+                    let (sent, mut received) = ((u32::from(nth) << 16 | round).to_be_bytes(), [0; 4]);
+                    stream.write_all(&sent).unwrap();
+                    udp.send_to(&sent, (SERVER, 1_000 + nth)).unwrap();
+                    stream.read_exact(&mut received).unwrap();
+                    assert_eq!(received, sent);
+                    let (len, _) = udp.recv_from(&mut received).unwrap();
+                    assert_eq!(received[..len], sent);
+                }
+            });
+        }
+    });
+}
+
+/// While its thread computes, somebody else acknowledges what comes, so that the sender goes on.
+#[test]
+fn the_helper_stands_in_for_a_thread_that_computes() {
+    let (client, server) = hosts();
+    let (mut near, far) = connected(&client, &server, 80);
+    // More than a window's worth of segments is acknowledged only if the peer's host processes them.
+    near.write_all(&[7; 40_000]).unwrap();
+    let unacknowledged = || near.info().unwrap().1.send_queue;
+    wait_for("the acknowledgment", || unacknowledged() == 0);
+    drop(far);
+}
+
+#[test]
+fn a_host_answers_while_no_thread_is_in_a_call() {
+    let (client, server) = hosts();
+    let silent = UdpSocket::bind(&server, "0.0.0.0:9").unwrap();
+    let asking = UdpSocket::bind(&client, "0.0.0.0:0").unwrap();
+    // The first datagram waits for the answer to an ARP request.
+    asking.send_to(b"one", (SERVER, 9)).unwrap();
+    silent.set_nonblocking(true).unwrap();
+    let mut buffer = [0; 10];
+    wait_for("the datagram", || silent.recv_from(&mut buffer).is_ok_and(|(len, _)| len == 3));
+}
+
+#[test]
+fn a_shutdown_ends_the_calls_that_wait() {
+    let (client, server) = hosts();
+    let (near, mut far) = connected(&client, &server, 80);
+    let (reader, begun) = (near.try_clone().unwrap(), Barrier::new(2));
+    thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            begun.wait();
+            (&reader).read(&mut [0; 10]).unwrap()
+        });
+        begun.wait();
+        thread::sleep(Duration::from_millis(5));
+        near.shutdown(Shutdown::Both).unwrap();
+        assert_eq!(reading.join().unwrap(), 0);
+    });
+    assert_eq!(far.read(&mut [0; 10]).unwrap(), 0);
+}
+
+#[test]
+fn a_thread_that_panics_between_its_calls_leaves_the_host_to_the_others() {
+    let (client, server) = hosts();
+    let echo = UdpSocket::bind(&server, "0.0.0.0:7").unwrap();
+    let asking = UdpSocket::bind(&client, "0.0.0.0:0").unwrap();
+    let panicking = echo.try_clone().unwrap();
+    thread::spawn(move || {
+        panicking.recv_from(&mut [0; 10]).unwrap();
+        std::panic::resume_unwind(Box::new(()));
+    });
+    asking.send_to(b"x", (SERVER, 7)).unwrap();
+    thread::spawn(move || {
+        let (_, from) = echo.recv_from(&mut [0; 10]).unwrap();
+        echo.send_to(b"answer", from).unwrap();
+    });
+    asking.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    wait_for("the answer", || {
+        asking.send_to(b"y", (SERVER, 7)).unwrap();
+        asking.recv_from(&mut [0; 10]).is_ok_and(|(len, _)| len == 6)
+    });
+}
+
+#[test]
+fn what_was_written_arrives_after_all_handles_of_the_host_are_gone() {
+    const BYTES: usize = 3_000_000;
+    let (client, server) = Net::pair().unwrap();
+    let (mut near, mut far) = connected(&client, &server, 80);
+    let writing = thread::spawn(move || {
+        near.write_all(&vec![5; BYTES]).unwrap();
+        drop((near, client));
+    });
+    let mut received = Vec::new();
+    far.read_to_end(&mut received).unwrap();
+    assert!(received.len() == BYTES && received.iter().all(|&byte| byte == 5));
+    writing.join().unwrap();
+    drop((far, server));
+}
+
+#[test]
+fn hosts_and_sockets_may_be_dropped_in_any_order() {
+    for order in 0..6 {
+        let (client, server) = Net::pair().unwrap();
+        let listener = TcpListener::bind(&server, "0.0.0.0:80").unwrap();
+        let near = TcpStream::connect(&client, (SERVER, 80)).unwrap();
+        let far = listener.accept().unwrap().0;
+        let mut parts: Vec<Box<dyn std::any::Any>> =
+            vec![Box::new(client), Box::new(server), Box::new(listener), Box::new(near), Box::new(far)];
+        parts.rotate_left(order % 5);
+        if order == 5 {
+            parts.reverse();
+        }
+        parts.into_iter().for_each(drop);
+    }
+}
+
+/// Each thread waits for one of the others, so whoever drives has to pass on what is not its own.
+#[test]
+fn a_token_goes_round_through_all_threads() {
+    const THREADS: usize = 8;
+    const ROUNDS: usize = 200;
+    let (client, server) = hosts();
+    let sockets: Vec<_> = (0..THREADS)
+        .map(|nth| {
+            let (net, port) = if nth % 2 == 0 { (&client, 100) } else { (&server, 200) };
+            let socket = UdpSocket::bind(net, ("0.0.0.0", port + nth as u16)).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            socket
+        })
+        .collect();
+    let address = |nth: usize| {
+        let (host, port) = if nth % 2 == 0 { ("10.0.0.1", 100) } else { (SERVER, 200) };
+        (host, port + nth as u16)
+    };
+    let passed = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for (nth, socket) in sockets.iter().enumerate() {
+            let (passed, address) = (&passed, &address);
+            scope.spawn(move || {
+                for _ in 0..ROUNDS {
+                    socket.recv_from(&mut [0; 4]).unwrap();
+                    if passed.fetch_add(1, Ordering::Relaxed) + 1 < THREADS * ROUNDS {
+                        socket.send_to(b"go", address((nth + 1) % THREADS)).unwrap();
+                    }
+                }
+            });
+        }
+        sockets[THREADS - 1].send_to(b"go", address(0)).unwrap();
+    });
+    assert_eq!(passed.load(Ordering::Relaxed), THREADS * ROUNDS);
+}
+
+#[test]
+fn threads_that_compute_do_not_keep_others_from_their_data() {
+    let (client, server) = hosts();
+    let (busy, quick) = (bound(&server, 1), bound(&server, 2));
+    let over = Arc::new(AtomicBool::new(false));
+    let computing = Arc::clone(&over);
+    let thread = thread::spawn(move || {
+        busy.recv_from(&mut [0; 10]).unwrap();
+        // It has driven the host, and now it computes.
+        while !computing.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    });
+    let echoing = thread::spawn(move || {
+        for _ in 0..100 {
+            let (len, from) = quick.recv_from(&mut [0; 10]).unwrap();
+            quick.send_to(&[0; 10][..len], from).unwrap();
+        }
+    });
+    let asking = UdpSocket::bind(&client, "0.0.0.0:0").unwrap();
+    asking.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    asking.send_to(b"go", (SERVER, 1)).unwrap();
+    for _ in 0..100 {
+        asking.send_to(b"ping", (SERVER, 2)).unwrap();
+        asking.recv_from(&mut [0; 10]).unwrap();
+    }
+    over.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+    echoing.join().unwrap();
+}
+
+fn bound(net: &Net, port: u16) -> UdpSocket {
+    UdpSocket::bind(net, ("0.0.0.0", port)).unwrap()
+}
+
+#[test]
+fn a_call_waits_for_its_time_and_not_for_less() {
+    let (_client, server) = hosts();
+    let socket = bound(&server, 1);
+    socket.set_read_timeout(Some(Duration::from_millis(30))).unwrap();
+    // A second thread, so that one drives and one is parked.
+    let other = socket.try_clone().unwrap();
+    let waits = move |socket: UdpSocket| {
+        let begun = Instant::now();
+        assert_eq!(socket.recv_from(&mut [0; 10]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        begun.elapsed()
+    };
+    let parked = thread::spawn(move || waits(other));
+    assert!(waits(socket) >= Duration::from_millis(30));
+    assert!(parked.join().unwrap() >= Duration::from_millis(30));
+}
