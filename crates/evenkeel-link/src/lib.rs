@@ -37,6 +37,7 @@
 #![cfg(target_os = "linux")]
 
 mod accepted;
+mod alarm;
 mod atomic;
 mod beneath;
 mod blocks;
@@ -75,6 +76,7 @@ mod wait;
 mod wakeup;
 
 pub use accepted::{Accepted, WaitBy, have_own_descriptors};
+pub use alarm::Alarm;
 pub use beneath::Beneath;
 pub use buffer::{MTU_MAX, buffer_bytes_for};
 pub use changes::{DeviceChange, DeviceChanges, device_now};

@@ -100,6 +100,36 @@ impl Driver {
         Ok((result, host.next_deadline() < until))
     }
 
+    /// Makes calls as [`Driver::enter`] does. Does not wake a resting event loop, and returns whether that is
+    /// to be done.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn enter_quietly<T>(
+        &mut self,
+        process: ProcessId,
+        call: impl FnOnce(&mut System<'_>) -> T,
+    ) -> Result<(T, bool), NotAttached> {
+        let result = self.units.enter(process, call)?;
+        let until = self.outside.sleeper.rests_until();
+        Ok((result, until.is_some_and(|until| self.has_work_before(until))))
+    }
+
+    /// Begins the rest of an event loop, after turns that have left nothing to do. The event loop wakes at
+    /// `wakes_at` by itself. Returns the time at which it has to wake.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn begin_rest(&mut self, wakes_at: Instant) -> Instant {
+        self.outside.sleeper.rest();
+        let until = self.outside.sleeper.rests_until().unwrap_or(Instant::ZERO);
+        self.outside.sleeper.wake_at(wakes_at);
+        until
+    }
+
+    /// Ends the rest of an event loop. `has_readable` is whether a descriptor has become readable.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn end_rest(&mut self, has_readable: bool) {
+        let now = self.units.now();
+        self.outside.end_rest(has_readable, now);
+    }
+
     /// Wakes the thread that drives, if it sleeps beyond `until` and beyond the host's next deadline.
     pub(crate) fn wake_sleeper_before(&mut self, until: Instant) {
         self.units.host.settle_deadlines();
@@ -120,6 +150,12 @@ impl Driver {
     pub(crate) fn look(&mut self) -> io::Result<()> {
         let now = self.units.now();
         self.outside.look_at_all(&mut self.units, now)
+    }
+
+    /// Looks at everything outside for a thread beside the one that drives. Returns whether there is work.
+    pub(crate) fn look_beside(&mut self) -> io::Result<bool> {
+        self.look()?;
+        Ok(self.has_work_before(self.units.now()))
     }
 
     /// Ends the sleep of the thread that drives the host.

@@ -121,6 +121,19 @@ impl Outside {
         self.sleeper = Sleeper::Awake;
     }
 
+    /// Records that the event loop that drives the host is awake. Unless one of the descriptors has become
+    /// readable, they are not polled soon.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn end_rest(&mut self, has_readable: bool, now: Instant) {
+        self.halt.awake();
+        self.sleeper = Sleeper::Awake;
+        if has_readable {
+            self.looks.hurry();
+        } else {
+            self.looks.take_ask(now, !self.devices.are_rings_in_memory());
+        }
+    }
+
     /// Records that the thread that drives the host is awake. If it was asleep, a look is due. Returns
     /// whether it was.
     pub(crate) fn awake(&mut self) -> bool {

@@ -47,6 +47,14 @@ impl Sleeper {
         }
     }
 
+    /// Records that a thread that lets others enter the host wakes at this time, or before.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn wake_at(&mut self, at: Instant) {
+        if let Self::Rests { until } = self {
+            *until = at.min(*until);
+        }
+    }
+
     /// Returns the time at which the thread wakes by itself, if others may enter the host meanwhile.
     pub(crate) fn rests_until(self) -> Option<Instant> {
         match self {

@@ -29,6 +29,9 @@ struct Handle {
     process: ProcessId,
     observer: Observer,
     helper: Mutex<Option<JoinHandle<()>>>,
+    /// The asynchronous runtimes that have sockets of the host.
+    #[cfg(feature = "tokio")]
+    runtimes: super::tokio::Runtimes,
     /// The host at the other end of a cable.
     peer: Option<Net>,
 }
@@ -68,11 +71,24 @@ impl Net {
         let shared = Shared::new(driver)?;
         let process = shared.lock().attach_callers("sockets", shared.now());
         let helper = Mutex::new(Some(helper::start(&shared)?));
-        Ok(Self(Arc::new(Handle { shared, process, observer, helper, peer })))
+        Ok(Self(Arc::new(Handle {
+            shared,
+            process,
+            observer,
+            helper,
+            #[cfg(feature = "tokio")]
+            runtimes: super::tokio::Runtimes::default(),
+            peer,
+        })))
     }
 
-    pub(super) fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.0.shared
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(super) fn runtimes(&self) -> &super::tokio::Runtimes {
+        &self.0.runtimes
     }
 
     /// Returns the process of UDP sockets, and of streams that this host has opened.
@@ -88,6 +104,14 @@ impl Net {
     ) -> Result<T, Error> {
         let mut held = self.shared().lock();
         held.enter(process, call).ok_or_else(|| evenkeel_core::host::NotAttached.into())
+    }
+
+    /// Checks that the host accounts for every frame.
+    ///
+    /// # Errors
+    /// The numbers that do not agree: a bug.
+    pub fn check(&self) -> Result<(), evenkeel_core::ledger::Imbalance> {
+        self.raw(|host| host.check())
     }
 
     /// Calls `with` with the host itself, while no other thread uses it. The book of a host, and settings that
@@ -112,6 +136,8 @@ impl Drop for Handle {
             let mut held = self.shared.lock();
             held.end(self.process);
             self.shared.closing.store(true, Ordering::Release);
+            // Tasks end, and leave their role to the helper.
+            held.rouse_tasks();
             !held.has_open_connections()
         };
         self.shared.kick.notify();

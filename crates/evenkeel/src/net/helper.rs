@@ -28,6 +28,9 @@ const PERIOD: Duration = Duration::from_millis(1);
 /// has to wake it.
 const QUIET_PERIODS: u32 = 4;
 
+/// The time for which a task that drives is left alone before the helper looks whether its runtime still runs.
+const TASK_PERIOD: Duration = Duration::from_millis(500);
+
 /// The longest time for which connections go on after the last handle is gone. Their peers have not
 /// acknowledged everything, or not closed.
 const LINGER: Duration = Duration::from_secs(60);
@@ -68,6 +71,7 @@ impl<'a> Watch<'a> {
                 if !held.has_open_connections() || now >= self.give_up || held.has_no_device() {
                     break;
                 }
+                held.roles.helper_replaces_task();
                 held.roles.helper_takes();
             }
             held.roles.helper = Helper::Watches;
@@ -79,10 +83,6 @@ impl<'a> Watch<'a> {
     }
 
     fn take_turn(&mut self, mut held: Held<'a>) -> io::Result<Held<'a>> {
-        if held.roles.task_drives() {
-            // It does all that the helper would.
-            return Ok(self.sleep(held, None));
-        }
         let is_due = mem::take(&mut held.is_helper_due);
         if held.roles.helper_drives() {
             return self.drive(held);
@@ -109,11 +109,27 @@ impl<'a> Watch<'a> {
         }
         let is_quiet = is_unchanged && self.uncalled.is_empty();
         self.quiet_periods = if is_quiet { self.quiet_periods + 1 } else { 0 };
+        if held.roles.task_drives() && self.quiet_periods >= QUIET_PERIODS {
+            return self.look_after_task(held);
+        }
         let is_asleep = self.quiet_periods >= QUIET_PERIODS && !held.roles.is_vacant();
         if is_asleep {
             held.driver.wake_early_sleeper();
         }
         Ok(self.sleep(held, if is_asleep { None } else { Some(PERIOD) }))
+    }
+
+    /// Sleeps for as long as a task is left alone. Takes its role if there is work that it has left alone.
+    fn look_after_task(&mut self, mut held: Held<'a>) -> io::Result<Held<'a>> {
+        held.roles.helper = Helper::Sleeps;
+        held.driver.wake_early_sleeper();
+        let turns = held.task_turns;
+        held = self.sleep(held, Some(TASK_PERIOD));
+        if held.roles.task_drives() && held.task_turns == turns && held.driver.look_beside()? {
+            held.is_napping = false;
+            held.roles.helper_replaces_task();
+        }
+        Ok(held)
     }
 
     /// Sleeps until it is called, for at most this long.

@@ -5,9 +5,11 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
-use evenkeel_core::socket::{Fd, Kinds};
+use evenkeel_core::host::System;
+use evenkeel_core::socket::Kinds;
 use evenkeel_core::system;
 use evenkeel_core::tcp::ListenerConfig;
+use evenkeel_core::wire::IpEndpoint;
 
 use super::address::{bound_address, each_address, socket_addr};
 use super::handle::Net;
@@ -44,22 +46,28 @@ impl TcpListener {
     /// # Errors
     /// Those of [`bind`](Self::bind).
     pub fn bind_with(net: &Net, address: impl ToSocketAddrs, config: &ListenerConfig) -> io::Result<Self> {
-        each_address(address, |address| Ok(Self::bind_to(net, address, config)?))
+        each_address(address, |address| {
+            let process = net.shared().lock().attach_callers("listener", net.shared().now());
+            let account = Account::Listener(Arc::new(ListenerProcess { net: net.clone(), process }));
+            Ok(Self::bind_to(net, account, address, config)?)
+        })
     }
 
-    fn bind_to(net: &Net, address: SocketAddr, config: &ListenerConfig) -> Result<Self, Error> {
-        let shared = net.shared();
-        let process = shared.lock().attach_callers("listener", shared.now());
-        let account = Account::Listener(Arc::new(ListenerProcess { net: net.clone(), process }));
+    pub(super) fn bind_to(
+        net: &Net,
+        account: Account,
+        address: SocketAddr,
+        config: &ListenerConfig,
+    ) -> Result<Self, Error> {
         let mut local = address;
-        let fd = net.enter(process, |system| {
+        let socket = Socket::open(net, account, |system| {
             let (ip, port) = (bound_address(address.ip()), address.port());
             let listener = system::TcpListener::listen(system, ip, port, config)?;
             local.set_port(listener.port(system)?);
-            Ok::<Fd, Error>(listener.fd())
-        })??;
-        let socket = Socket::new(net, account, fd);
-        Ok(Self(Arc::new(Shared { socket, listener: system::TcpListener::from(fd), local })))
+            Ok(listener.fd())
+        })?;
+        let listener = system::TcpListener::from(socket.fd);
+        Ok(Self(Arc::new(Shared { socket, listener, local })))
     }
 
     /// Accepts a connection, and returns the address of the peer.
@@ -68,10 +76,22 @@ impl TcpListener {
     /// [`io::ErrorKind::WouldBlock`] if the socket does not block and there is none, or a limit of the
     /// process.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let Shared { socket, listener, .. } = &*self.0;
+        let socket = self.socket();
         let (stream, peer) =
-            socket.wait_in(Kinds::READABLE, &Timeout::default(), |system| Ok(listener.accept(system)?))?;
+            socket.wait_in(Kinds::READABLE, &Timeout::default(), |system| self.accept_in(system))?;
         Ok((TcpStream::accepted(socket, stream), socket_addr(peer)))
+    }
+
+    /// Accepts a connection in a visit to the host.
+    pub(super) fn accept_in(
+        &self,
+        system: &mut System<'_>,
+    ) -> Result<(system::TcpStream, IpEndpoint), Error> {
+        Ok(self.0.listener.accept(system)?)
+    }
+
+    pub(super) fn socket(&self) -> &Socket {
+        &self.0.socket
     }
 
     /// Returns an iterator over the connections, which never ends.

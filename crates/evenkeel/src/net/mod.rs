@@ -13,6 +13,8 @@ mod settings;
 mod shared;
 mod socket;
 mod stream;
+#[cfg(feature = "tokio")]
+pub mod tokio;
 mod udp;
 mod waiting;
 

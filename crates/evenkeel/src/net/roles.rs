@@ -25,6 +25,11 @@
 //! driver, it hands the role to a parked thread, or drives itself if there is none. From then on the role is
 //! handed over at once, for a number of times that doubles with each such fault. A thread whose call would
 //! block takes the role from the helper.
+//!
+//! A task of an asynchronous runtime takes the role from a thread and from the helper, and keeps it until its
+//! runtime ends. Then it hands the role over, first to the task of another runtime. A runtime may stop without
+//! an end, such as one of a single thread between two calls of `block_on`. So the helper looks twice a second.
+//! If there is work that the task has left alone, the helper takes the role until the task runs again.
 
 use std::sync::Arc;
 
@@ -36,8 +41,9 @@ enum Driver {
     /// A thread in a call.
     Thread(Arc<Seat>),
     Helper,
-    /// A task of an asynchronous runtime.
-    Task,
+    /// The task of an asynchronous runtime.
+    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "only runtimes have tasks"))]
+    Task(Arc<Seat>),
 }
 
 /// The sleep of the helper.
@@ -54,6 +60,8 @@ pub(super) enum Helper {
 pub(crate) struct Roles {
     driver: Option<Driver>,
     parked: Vec<Arc<Seat>>,
+    /// The tasks that drive, or that would if no other did.
+    tasks: Vec<Arc<Seat>>,
     eagerness: Eagerness,
     helper_seat: Arc<Seat>,
     pub(super) helper: Helper,
@@ -72,7 +80,21 @@ pub(crate) enum Role {
     Parked,
 }
 
-/// The thread that has to be woken after a change of roles, if any.
+/// The role of a task.
+#[cfg(feature = "tokio")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TaskRole {
+    /// It drives.
+    Drives,
+    /// It drives, in place of the helper, which is to be told.
+    ReplacesHelper,
+    /// It drives, in place of a thread, which is to be told.
+    ReplacesThread,
+    /// Another task drives.
+    Waits,
+}
+
+/// The thread or task that has to be woken after a change of roles, if any.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Succession(pub(super) Option<Arc<Seat>>);
@@ -108,6 +130,7 @@ impl Roles {
         Self {
             driver: None,
             parked: Vec::new(),
+            tasks: Vec::new(),
             eagerness: Eagerness::default(),
             helper_seat,
             helper: Helper::Sleeps,
@@ -121,7 +144,7 @@ impl Roles {
             return Role::Drives;
         }
         let role = match self.driver {
-            Some(Driver::Thread(_) | Driver::Task) => {
+            Some(Driver::Thread(_) | Driver::Task(_)) => {
                 self.park(seat);
                 return Role::Parked;
             }
@@ -204,7 +227,7 @@ impl Roles {
     pub(crate) fn driving_seat(&self) -> Option<&Arc<Seat>> {
         match &self.driver {
             Some(Driver::Thread(seat)) => Some(seat),
-            Some(Driver::Helper | Driver::Task) | None => None,
+            Some(Driver::Helper | Driver::Task(_)) | None => None,
         }
     }
 
@@ -249,23 +272,69 @@ impl Roles {
         }
     }
 
-    // --- Task ---
-
-    /// Makes a task the driver, in place of the helper or of nobody. Returns whether it drives.
-    pub(crate) fn task_takes(&mut self) -> bool {
-        if matches!(self.driver, Some(Driver::Helper) | None) {
-            self.drive(Driver::Task);
-        }
-        self.task_drives()
-    }
+    // --- Tasks ---
 
     /// Returns whether a task drives.
     pub(crate) const fn task_drives(&self) -> bool {
-        matches!(self.driver, Some(Driver::Task))
+        matches!(self.driver, Some(Driver::Task(_)))
     }
 
-    /// Ends the part of the task: its runtime ends.
-    pub(crate) fn task_leaves(&mut self) -> Succession {
-        if self.task_drives() { self.hand_over() } else { Succession(None) }
+    /// Makes the helper the driver in place of a task that does not run.
+    pub(super) fn helper_replaces_task(&mut self) {
+        if self.task_drives() {
+            self.drive(Driver::Helper);
+        }
+    }
+
+    /// Returns the tasks that drive, or that would if no other did.
+    pub(super) fn tasks(&self) -> &[Arc<Seat>] {
+        &self.tasks
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl Roles {
+    /// Registers a task that is about to drive.
+    pub(crate) fn add_task(&mut self, seat: &Arc<Seat>) {
+        self.tasks.push(Arc::clone(seat));
+    }
+
+    /// Makes the task of `seat` the driver, unless another task drives.
+    pub(crate) fn task_takes(&mut self, seat: &Arc<Seat>) -> TaskRole {
+        let role = match &self.driver {
+            Some(Driver::Task(driver)) if Arc::ptr_eq(driver, seat) => return TaskRole::Drives,
+            Some(Driver::Task(_)) => return TaskRole::Waits,
+            Some(Driver::Helper) => TaskRole::ReplacesHelper,
+            Some(Driver::Thread(_)) => TaskRole::ReplacesThread,
+            None => TaskRole::Drives,
+        };
+        self.drive(Driver::Task(Arc::clone(seat)));
+        role
+    }
+
+    /// Returns the task that drives.
+    pub(crate) fn driving_task(&self) -> Option<&Arc<Seat>> {
+        match &self.driver {
+            Some(Driver::Task(seat)) => Some(seat),
+            _ => None,
+        }
+    }
+
+    /// Ends the part of the task of `seat`: its runtime ends. Hands the role over to another task, or else to a
+    /// parked thread.
+    pub(crate) fn task_leaves(&mut self, seat: &Arc<Seat>) -> Succession {
+        self.tasks.retain(|other| !Arc::ptr_eq(other, seat));
+        if self.driving_task().is_none_or(|driver| !Arc::ptr_eq(driver, seat)) {
+            return Succession(None);
+        }
+        self.driver = None;
+        if let Some(task) = self.tasks.last().map(Arc::clone) {
+            self.drive(Driver::Task(Arc::clone(&task)));
+            return Succession(Some(task));
+        }
+        match self.appoint() {
+            Some(thread) => Succession(Some(thread)),
+            None => self.call_helper(),
+        }
     }
 }

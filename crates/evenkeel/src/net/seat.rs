@@ -1,29 +1,32 @@
-//! A thread's place in a call that waits.
+//! The place of a thread or a task in a call that waits.
 //!
 //! `tests/interleavings.rs` runs this file and `roles.rs` with loom's atomics, in all interleavings of threads.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Wake;
+use std::task::{Wake, Waker};
 
 use evenkeel_core::time::Duration;
 
 use super::primitives::{AtomicBool, AtomicUsize, Ordering, Parking};
 use super::roles::Succession;
 
-/// A thread that waits in a call. It is its own waker: the host wakes it when the call may go on.
+/// A thread or a task that waits in a call. It is the host's waker: the host wakes it when the call may go on.
 #[derive(Debug)]
 pub(crate) struct Seat {
     /// Whether the host has found that the call may go on.
     called: AtomicBool,
     /// Its place among the parked threads, or [`NOT_PARKED`]. It changes under the lock of the host alone.
     place: AtomicUsize,
+    /// The place where a thread sleeps.
     parking: Parking,
+    /// The waker of a task.
+    task: Mutex<Option<Waker>>,
     rousing: Arc<Rousing>,
 }
 
 const NOT_PARKED: usize = usize::MAX;
 
-/// The threads that are to be woken once the lock on the host is free. Until then they could not go on.
+/// The threads and tasks that are to be woken once the lock on the host is free. Until then they could not go on.
 #[derive(Debug, Default)]
 pub(crate) struct Rousing {
     threads: Mutex<Vec<Arc<Seat>>>,
@@ -37,6 +40,7 @@ impl Seat {
             called: AtomicBool::new(false),
             place: AtomicUsize::new(NOT_PARKED),
             parking: Parking::default(),
+            task: Mutex::default(),
             rousing: Arc::clone(rousing),
         })
     }
@@ -74,9 +78,27 @@ impl Seat {
         self.parking.sleep(timeout);
     }
 
-    /// Ends the sleep. Does nothing if the thread does not sleep.
+    /// Ends the sleep. Does nothing if the thread does not sleep, or the task has not set its waker since.
     pub(crate) fn rouse(&self) {
         self.parking.wake();
+        if let Some(task) = self.take_task() {
+            task.wake();
+        }
+    }
+
+    /// Sets the waker of the task that is to be roused.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn set_task(&self, task: &Waker) {
+        let mut place = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *place {
+            Some(other) => other.clone_from(task),
+            None => *place = Some(task.clone()),
+        }
+    }
+
+    /// Removes and returns the waker of the task that is to be roused.
+    pub(crate) fn take_task(&self) -> Option<Waker> {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -91,22 +113,22 @@ impl Wake for Seat {
 }
 
 impl Rousing {
-    /// Has a thread woken once the lock is free.
+    /// Has a thread or a task woken once the lock is free.
     pub(crate) fn add(&self, seat: Arc<Seat>) {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(seat);
     }
 
-    /// Has the thread woken that a change of roles concerns.
+    /// Has the thread or task woken that a change of roles concerns.
     pub(crate) fn settle(&self, Succession(seat): Succession) {
         seat.into_iter().for_each(|seat| self.add(seat));
     }
 
-    /// Returns whether there are threads whose calls may go on, and have not yet.
+    /// Returns whether there are threads or tasks whose calls may go on, and have not yet.
     pub(crate) fn has_called(&self) -> bool {
         self.called.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns the threads that are to be woken now.
+    /// Returns the threads and tasks that are to be woken now.
     pub(crate) fn take(&self) -> Vec<Arc<Seat>> {
         std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+#[cfg(feature = "tokio")]
+use evenkeel_core::host::NotAttached;
 use evenkeel_core::host::{Host, Level, System};
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::time::Instant;
@@ -16,6 +18,8 @@ use super::roles::{Roles, Succession};
 use super::seat::{Rousing, Seat};
 use crate::driver::Driver;
 use crate::ended::Next;
+#[cfg(feature = "tokio")]
+use crate::error::Error;
 
 /// Work items of one turn of a driver. The lock is released between turns.
 const UNITS_PER_TURN: usize = 16;
@@ -32,6 +36,8 @@ pub(crate) struct Shared {
     notifier: Arc<Notifier>,
     /// Ends the sleep of the helper, when it drives.
     pub(super) kick: EventFd,
+    /// Ends the sleep of a thread that a task has replaced as the driver.
+    pub(super) oust: EventFd,
     /// The place where the helper sleeps when it does not drive.
     pub(super) helper: Arc<Seat>,
     /// Whether no handle of the host is left.
@@ -52,6 +58,8 @@ pub(crate) struct Core {
     pub(super) callers: Vec<ProcessId>,
     /// Whether the helper has work of the host's own to do.
     pub(super) is_helper_due: bool,
+    /// The number of turns of tasks that drive.
+    pub(super) task_turns: u64,
 }
 
 impl Core {
@@ -116,6 +124,11 @@ impl Core {
         self.rousing.settle(succession);
     }
 
+    /// Has the tasks woken, once the lock is free.
+    pub(super) fn rouse_tasks(&self) {
+        self.roles.tasks().iter().for_each(|task| self.rousing.add(Arc::clone(task)));
+    }
+
     /// Parks the driver, if others that it has woken are likely to drive soon. Returns whether it is parked.
     pub(crate) fn retire(&mut self, seat: &Arc<Seat>) -> bool {
         let (is_parked, succession) = self.roles.retire(seat);
@@ -164,6 +177,7 @@ impl Shared {
             is_napping: false,
             callers: Vec::new(),
             is_helper_due: false,
+            task_turns: 0,
         };
         Ok(Arc::new(Self {
             core: Mutex::new(core),
@@ -173,6 +187,7 @@ impl Shared {
             clock,
             notifier,
             kick: EventFd::new()?,
+            oust: EventFd::new()?,
             closing: AtomicBool::new(false),
         }))
     }
@@ -242,6 +257,32 @@ pub(crate) struct Held<'a> {
 }
 
 impl Held<'_> {
+    /// Makes calls on the host for a task. If the driver is a task, too, it is woken without a system call.
+    #[cfg(feature = "tokio")]
+    pub(super) fn enter_as_task<T>(
+        &mut self,
+        process: ProcessId,
+        call: impl FnOnce(&mut System<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if !self.roles.task_drives() {
+            return self.enter(process, call).unwrap_or_else(|| Err(NotAttached.into()));
+        }
+        let (result, is_early) = self.driver.enter_quietly(process, call)?;
+        if is_early && let Some(task) = self.roles.driving_task() {
+            self.rousing.add(Arc::clone(task));
+        }
+        result
+    }
+
+    /// Has the helper process segments for which no call comes soon.
+    #[cfg(feature = "tokio")]
+    pub(super) fn call_helper_if_uncalled(&mut self) {
+        if self.has_work_for_helper().1 {
+            let succession = self.roles.call_helper();
+            self.settle(succession);
+        }
+    }
+
     /// Has the helper do what the driver leaves to it.
     pub(crate) fn call_helper_if_due(&mut self) {
         let (runnable, uncalled) = self.has_work_for_helper();

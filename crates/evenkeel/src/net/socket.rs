@@ -29,6 +29,9 @@ pub(super) enum Account {
     /// The process of a listener and of the streams that it has accepted. Segments of the listener's port
     /// are processed in the calls on these, and no others.
     Listener(Arc<ListenerProcess>),
+    /// The process of an asynchronous runtime.
+    #[cfg(feature = "tokio")]
+    Runtime(Arc<super::tokio::Attached>),
 }
 
 /// A process that ends when its last socket is gone.
@@ -39,10 +42,17 @@ pub(super) struct ListenerProcess {
 }
 
 impl Account {
+    /// Returns the account of a socket whose calls block, and that is no listener.
+    pub(super) fn common(net: &Net) -> Self {
+        Self::Common(net.process())
+    }
+
     pub(super) fn process(&self) -> ProcessId {
         match self {
             Self::Common(process) => *process,
             Self::Listener(listener) => listener.process,
+            #[cfg(feature = "tokio")]
+            Self::Runtime(runtime) => runtime.process(),
         }
     }
 }
@@ -54,13 +64,14 @@ impl Drop for ListenerProcess {
 }
 
 impl Socket {
-    /// Opens a socket in the process that most sockets have.
+    /// Opens a socket.
     pub(super) fn open(
         net: &Net,
+        account: Account,
         open: impl FnOnce(&mut System<'_>) -> Result<Fd, Error>,
     ) -> Result<Self, Error> {
-        let fd = net.enter(net.process(), open)??;
-        Ok(Self::new(net, Account::Common(net.process()), fd))
+        let fd = net.enter(account.process(), open)??;
+        Ok(Self::new(net, account, fd))
     }
 
     pub(super) fn new(net: &Net, account: Account, fd: Fd) -> Self {

@@ -16,7 +16,7 @@ use evenkeel_core::wire::IpEndpoint;
 
 use super::address::{each_address, endpoint, socket_addr};
 use super::handle::Net;
-use super::socket::Socket;
+use super::socket::{Account, Socket};
 use super::waiting::Awaited;
 use crate::error::Error;
 
@@ -59,17 +59,17 @@ impl TcpStream {
     }
 
     fn connect_until(net: &Net, address: SocketAddr, until: Instant) -> Result<Self, Error> {
-        let connected = Self::begin_to_connect(net, address)?;
-        let Shared { socket, stream, .. } = &*connected.0;
+        let connected = Self::begin_to_connect(net, Account::common(net), address)?;
+        let socket = connected.socket();
         let awaited = Awaited { process: socket.account.process(), fd: socket.fd, kinds: Kinds::WRITABLE };
-        net.shared().wait_in(awaited, until, |system| is_connected(*stream, system))?;
+        net.shared().wait_in(awaited, until, |system| connected.is_connected_in(system))?;
         Ok(connected)
     }
 
     /// Sends the request for a connection, and does not wait for the answer.
-    pub(super) fn begin_to_connect(net: &Net, address: SocketAddr) -> Result<Self, Error> {
+    pub(super) fn begin_to_connect(net: &Net, account: Account, address: SocketAddr) -> Result<Self, Error> {
         let open = |system: &mut System<'_>| Ok(system::TcpStream::connect(system, endpoint(address))?.fd());
-        let socket = Socket::open(net, open)?;
+        let socket = Socket::open(net, account, open)?;
         let stream = system::TcpStream::from(socket.fd);
         Ok(Self::of(socket, stream))
     }
@@ -102,39 +102,62 @@ impl TcpStream {
         if buffer.is_empty() {
             return Ok(0);
         }
-        let Shared { socket, stream, .. } = &*self.0;
+        let socket = self.socket();
         let result = socket.wait_in(Kinds::READABLE, socket.blocking.read(), |system| {
-            match read(*stream, system, buffer) {
-                // It has read to the end before, or has shut down its side.
-                Err(StreamError::Closed) => Ok(0),
-                Err(error) => Err(reported(*stream, system, error)),
-                Ok(read) => Ok(read),
-            }
+            self.read_in(system, buffer, &mut read)
         });
         Ok(result?)
     }
 
+    /// Reads bytes in a visit to the host.
+    pub(super) fn read_in(
+        &self,
+        system: &mut System<'_>,
+        buffer: &mut [u8],
+        mut read: impl FnMut(system::TcpStream, &mut System<'_>, &mut [u8]) -> Result<usize, StreamError>,
+    ) -> Result<usize, Error> {
+        match read(self.0.stream, system, buffer) {
+            // It has read to the end before, or has shut down its side.
+            Err(StreamError::Closed) => Ok(0),
+            Err(error) => Err(reported(self.0.stream, system, error)),
+            Ok(read) => Ok(read),
+        }
+    }
+
+    pub(super) fn socket(&self) -> &Socket {
+        &self.0.socket
+    }
+
+    /// Returns whether the connection is open.
+    pub(super) fn is_connected_in(&self, system: &mut System<'_>) -> Result<(), Error> {
+        is_connected(self.0.stream, system)
+    }
+
     fn write_from(&self, data: &[IoSlice<'_>]) -> io::Result<usize> {
-        let Shared { socket, stream, .. } = &*self.0;
+        let socket = self.socket();
+        let result =
+            socket.wait_in(Kinds::WRITABLE, socket.blocking.write(), |system| self.write_in(system, data));
+        Ok(result?)
+    }
+
+    /// Writes bytes in a visit to the host. Returns the number of those that there was room for.
+    pub(super) fn write_in(&self, system: &mut System<'_>, data: &[IoSlice<'_>]) -> Result<usize, Error> {
+        let stream = self.0.stream;
         let data: &[IoSlice<'_>] = match data.iter().position(|slice| !slice.is_empty()) {
             Some(first) => &data[first..],
             // An empty write tells whether the stream is open.
             None => &data[..data.len().min(1)],
         };
-        let result = socket.wait_in(Kinds::WRITABLE, socket.blocking.write(), |system| {
-            let mut written = 0;
-            for (left, slice) in data.iter().enumerate().map(|(nth, slice)| (data.len() - nth - 1, slice)) {
-                let more =
-                    if left > 0 { stream.write_more(system, slice) } else { stream.write(system, slice) };
-                match more {
-                    Ok(bytes) => written += bytes,
-                    Err(error) if written == 0 => return Err(reported(*stream, system, error)),
-                    Err(_) => break,
-                }
+        let mut written = 0;
+        for (left, slice) in data.iter().enumerate().map(|(nth, slice)| (data.len() - nth - 1, slice)) {
+            let more = if left > 0 { stream.write_more(system, slice) } else { stream.write(system, slice) };
+            match more {
+                Ok(bytes) => written += bytes,
+                Err(error) if written == 0 => return Err(reported(stream, system, error)),
+                Err(_) => break,
             }
-            Ok(written)
-        });
-        Ok(result?)
+        }
+        Ok(written)
     }
 
     /// Ends reading, writing or both. Threads that wait in a call return.

@@ -15,7 +15,7 @@ use evenkeel_core::wire::IpAddress;
 
 use super::address::{bound_address, each_address, endpoint, socket_addr};
 use super::handle::Net;
-use super::socket::Socket;
+use super::socket::{Account, Socket};
 use crate::error::Error;
 
 /// A UDP socket.
@@ -42,12 +42,12 @@ impl UdpSocket {
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], or a limit of the host.
     pub fn bind(net: &Net, address: impl ToSocketAddrs) -> io::Result<Self> {
-        each_address(address, |address| Ok(Self::bind_to(net, address)?))
+        each_address(address, |address| Ok(Self::bind_to(net, Account::common(net), address)?))
     }
 
-    fn bind_to(net: &Net, address: SocketAddr) -> Result<Self, Error> {
+    pub(super) fn bind_to(net: &Net, account: Account, address: SocketAddr) -> Result<Self, Error> {
         let mut local = address;
-        let socket = Socket::open(net, |system| {
+        let socket = Socket::open(net, account, |system| {
             let udp = system::UdpSocket::bind(system, bound_address(address.ip()), address.port())?;
             local.set_port(udp.port(system)?);
             Ok(udp.fd())
@@ -80,9 +80,20 @@ impl UdpSocket {
     pub fn peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         Ok(self.receive(|_, datagram| {
             let received = (datagram.copy_to(buffer), socket_addr(datagram.source()));
-            *self.0.peeked() = Some(datagram);
+            self.put_back(datagram);
             received
         })?)
+    }
+
+    /// Keeps a datagram that was peeked at for the next call.
+    pub(super) fn put_back(&self, datagram: Datagram) {
+        *self.0.peeked() = Some(datagram);
+    }
+
+    /// Returns whether a datagram was peeked at.
+    #[cfg(feature = "tokio")]
+    pub(super) fn has_peeked(&self) -> bool {
+        self.0.peeked().is_some()
     }
 
     /// Receives a datagram of the peer that the socket is connected to. Returns its length.
@@ -126,14 +137,25 @@ impl UdpSocket {
 
     /// Receives a datagram, and has `take` take it.
     fn receive<T>(&self, mut take: impl FnMut(&mut System<'_>, Datagram) -> T) -> Result<T, Error> {
-        let Shared { socket, udp, .. } = &*self.0;
-        socket.wait_in(Kinds::READABLE, socket.blocking.read(), |system| {
-            let datagram = match self.0.peeked().take() {
-                Some(peeked) => peeked,
-                None => receive_from(*udp, system, *self.0.peer())?,
-            };
-            Ok(take(system, datagram))
-        })
+        let socket = self.socket();
+        socket.wait_in(Kinds::READABLE, socket.blocking.read(), |system| self.receive_in(system, &mut take))
+    }
+
+    /// Receives a datagram in a visit to the host, and has `take` take it.
+    pub(super) fn receive_in<T>(
+        &self,
+        system: &mut System<'_>,
+        take: impl FnOnce(&mut System<'_>, Datagram) -> T,
+    ) -> Result<T, Error> {
+        let datagram = match self.0.peeked().take() {
+            Some(peeked) => peeked,
+            None => receive_from(self.0.udp, system, *self.0.peer())?,
+        };
+        Ok(take(system, datagram))
+    }
+
+    pub(super) fn socket(&self) -> &Socket {
+        &self.0.socket
     }
 
     // --- Send ---
@@ -155,8 +177,12 @@ impl UdpSocket {
     /// # Errors
     /// EDESTADDRREQ if the socket is not connected, and those of [`send_to`](Self::send_to).
     pub fn send(&self, payload: &[u8]) -> io::Result<usize> {
-        let peer = self.0.peer().ok_or(Error::NotConnected)?;
-        Ok(self.send_datagram(payload, peer)?)
+        Ok(self.send_datagram(payload, self.connected_to()?)?)
+    }
+
+    /// Returns the peer that the socket is connected to.
+    pub(super) fn connected_to(&self) -> Result<IpEndpoint, Error> {
+        self.0.peer().ok_or(Error::NotConnected)
     }
 
     /// Answers a datagram. The answer leaves from the address that the datagram came to. Returns its length.
@@ -191,15 +217,25 @@ impl UdpSocket {
     }
 
     fn send_datagram(&self, payload: &[u8], to: IpEndpoint) -> Result<usize, Error> {
+        let socket = self.socket();
+        socket.wait_in(Kinds::WRITABLE, socket.blocking.write(), |system| self.send_in(system, payload, to))
+    }
+
+    /// Sends a datagram in a visit to the host. Returns its length.
+    pub(super) fn send_in(
+        &self,
+        system: &mut System<'_>,
+        payload: &[u8],
+        to: IpEndpoint,
+    ) -> Result<usize, Error> {
         if to.port == 0 {
             return Err(io::Error::from(rustix::io::Errno::INVAL).into());
         }
-        let Shared { socket, udp, broadcast, .. } = &*self.0;
-        if to.addr == IpAddress::Ipv4(Ipv4Addr::BROADCAST) && !broadcast.load(Ordering::Relaxed) {
+        let is_allowed = self.0.broadcast.load(Ordering::Relaxed);
+        if to.addr == IpAddress::Ipv4(Ipv4Addr::BROADCAST) && !is_allowed {
             return Err(io::Error::from(rustix::io::Errno::ACCESS).into());
         }
-        socket
-            .wait_in(Kinds::WRITABLE, socket.blocking.write(), |system| Ok(udp.send(system, to, payload)?))?;
+        self.0.udp.send(system, to, payload)?;
         Ok(payload.len())
     }
 

@@ -7,6 +7,7 @@ use evenkeel_core::host::{NotAttached, System};
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::socket::{Fd, Kinds};
 use evenkeel_core::time::Instant;
+use evenkeel_link::Nap;
 
 use super::roles::Role;
 use super::seat::Seat;
@@ -183,9 +184,12 @@ impl<'a> Seated<'a> {
         match next {
             Next::Again => Ok(self.shared.relock(held)),
             Next::Wait(_) => {
-                let mut nap = held.nap.take().unwrap_or_default();
+                let mut nap = held.nap.take().unwrap_or_else(|| Box::new(Nap::with(self.shared.oust.fd())));
                 held = self.shared.nap(held, &mut nap, self.until, |roles| roles.is_driver(&self.seat))?;
                 held.nap = Some(nap);
+                if !held.roles.is_driver(&self.seat) {
+                    let _ = self.shared.oust.take();
+                }
                 Ok(held)
             }
         }

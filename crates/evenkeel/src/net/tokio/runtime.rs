@@ -1,0 +1,255 @@
+//! The runtimes that have sockets of a host, and the task by which each drives it.
+
+use std::future::Future;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll};
+
+use ::tokio::io::Interest;
+use ::tokio::io::unix::AsyncFd;
+use ::tokio::runtime::{Handle, Id};
+use evenkeel_core::process::ProcessId;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_link::Alarm;
+
+use super::super::handle::Net;
+use super::super::roles::TaskRole;
+use super::super::seat::Seat;
+use super::super::shared::{Held, Shared};
+use crate::ended::Next;
+
+/// The turns that the task takes before it lets other tasks of its runtime run.
+const TURNS_PER_POLL: usize = 4;
+
+/// The time after which the task goes on when the kernel is out of memory.
+const BETTER_TIMES: Duration = Duration::from_millis(1);
+
+/// The runtimes that have sockets of a host.
+#[derive(Debug, Default)]
+pub(crate) struct Runtimes(Mutex<Vec<Weak<Attached>>>);
+
+/// A runtime that has sockets of a host: a process of the host.
+pub(crate) struct Attached {
+    runtime: Id,
+    shared: Arc<Shared>,
+    process: ProcessId,
+    /// The place of the task.
+    seat: Arc<Seat>,
+    /// Whether the task has ended, with the runtime or with the host.
+    has_ended: AtomicBool,
+}
+
+impl Runtimes {
+    /// Returns the runtime of the caller. At its first call, the runtime begins to drive the host.
+    pub(super) fn current(net: &Net) -> io::Result<Arc<Attached>> {
+        let handle = Handle::try_current().map_err(io::Error::other)?;
+        let mut runtimes = net.runtimes().0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_current =
+            |it: &Arc<Attached>| it.runtime == handle.id() && !it.has_ended.load(Ordering::Acquire);
+        if let Some(current) = runtimes.iter().filter_map(Weak::upgrade).find(is_current) {
+            return Ok(current);
+        }
+        let attached = Arc::new(Attached::new(handle.id(), net.shared()));
+        handle.spawn(Drive::new(&attached)?);
+        runtimes.retain(|other| other.strong_count() > 0);
+        runtimes.push(Arc::downgrade(&attached));
+        Ok(attached)
+    }
+}
+
+impl Attached {
+    fn new(runtime: Id, shared: &Arc<Shared>) -> Self {
+        let (now, seat) = (shared.now(), shared.seat());
+        let process = shared.lock().host().attach("tokio", 0, now);
+        Self { runtime, shared: Arc::clone(shared), process, seat, has_ended: AtomicBool::new(false) }
+    }
+
+    pub(crate) const fn process(&self) -> ProcessId {
+        self.process
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.shared.lock().end(self.process);
+    }
+}
+
+impl std::fmt::Debug for Attached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attached").field("process", &self.process).finish_non_exhaustive()
+    }
+}
+
+/// The task of a runtime that drives a host.
+struct Drive {
+    attached: Arc<Attached>,
+    /// The descriptors of the devices.
+    watched: Vec<AsyncFd<Arc<OwnedFd>>>,
+    /// The [generation](evenkeel_link::Halt::generation) of `watched`.
+    generation: Option<u64>,
+    /// The deadline of the host.
+    alarm: AsyncFd<Alarm>,
+    /// The number of times that the role of the driver had been taken at the last turn.
+    taken: u64,
+}
+
+/// The events since the last turn.
+#[derive(Debug, Clone, Copy, Default)]
+struct Woken {
+    by_descriptor: bool,
+    by_alarm: bool,
+}
+
+/// The result of a turn.
+enum Turn {
+    /// There is more to do.
+    Again,
+    /// There is nothing to do before another event.
+    Rests,
+    /// The host has closed.
+    Ends,
+}
+
+impl Drive {
+    fn new(attached: &Arc<Attached>) -> io::Result<Self> {
+        let alarm = watch(Alarm::new()?)?;
+        attached.shared.lock().roles.add_task(&attached.seat);
+        Ok(Self { attached: Arc::clone(attached), watched: Vec::new(), generation: None, alarm, taken: 0 })
+    }
+
+    /// Returns the events since the last call. For those that have not come, the task is woken when they do.
+    fn take_woken(&mut self, context: &mut Context<'_>) -> io::Result<Woken> {
+        let mut woken = Woken::default();
+        for descriptor in &self.watched {
+            if let Poll::Ready(ready) = descriptor.poll_read_ready(context) {
+                ready?.clear_ready();
+                woken.by_descriptor = true;
+            }
+        }
+        if let Poll::Ready(ready) = self.alarm.poll_read_ready(context) {
+            ready?.clear_ready();
+            self.alarm.get_mut().silence();
+            woken.by_alarm = true;
+        }
+        Ok(woken)
+    }
+
+    /// Runs one turn of the host, and prepares the rest if nothing is to be done.
+    fn take_turn(&mut self, has_readable: bool) -> io::Result<Turn> {
+        let attached = Arc::clone(&self.attached);
+        let Attached { shared, seat, .. } = &*attached;
+        let mut held = shared.lock();
+        if shared.closing.load(Ordering::Acquire) {
+            return Ok(Turn::Ends);
+        }
+        if !take_role(&mut held, shared, seat) {
+            return Ok(Turn::Rests);
+        }
+        held.task_turns += 1;
+        let taken = std::mem::replace(&mut self.taken, held.roles.times_taken());
+        // Another driver may have polled descriptors, and left the rest to this one.
+        held.driver.end_rest(has_readable || taken != self.taken);
+        let Ok(next) = held.take_turn_of_all() else {
+            self.alarm.get_mut().ring_by(shared.now() + BETTER_TIMES, &shared.clock)?;
+            return Ok(Turn::Rests);
+        };
+        held.call_helper_if_uncalled();
+        if next == Next::Again {
+            return Ok(Turn::Again);
+        }
+        let until = held.driver.begin_rest(self.alarm.get_ref().due());
+        held.is_napping = true;
+        self.follow_descriptors(&held)?;
+        drop(held);
+        if until <= shared.now() {
+            return Ok(Turn::Again);
+        }
+        if until != Instant::NEVER {
+            self.alarm.get_mut().ring_by(until, &shared.clock)?;
+        }
+        Ok(Turn::Rests)
+    }
+
+    /// Registers the host's descriptors with the runtime, if they have changed.
+    fn follow_descriptors(&mut self, held: &Held<'_>) -> io::Result<()> {
+        let halt = &held.driver.outside.halt;
+        if self.generation == Some(halt.generation()) {
+            return Ok(());
+        }
+        let before = std::mem::take(&mut self.watched);
+        let mut before: Vec<_> = before.into_iter().map(Some).collect();
+        for descriptor in halt.shared_descriptors() {
+            let is = |other: &&mut Option<AsyncFd<Arc<OwnedFd>>>| {
+                other.as_ref().is_some_and(|other| Arc::ptr_eq(other.get_ref(), descriptor))
+            };
+            self.watched.push(match before.iter_mut().find(is).and_then(Option::take) {
+                Some(known) => known,
+                None => watch(Arc::clone(descriptor))?,
+            });
+        }
+        self.generation = Some(halt.generation());
+        Ok(())
+    }
+}
+
+/// Registers an owner of a descriptor with the runtime of the caller.
+#[allow(
+    deprecated,
+    reason = "its successor is unsafe for owners that close their descriptor early, and these do not"
+)]
+fn watch<T: AsRawFd>(owner: T) -> io::Result<AsyncFd<T>> {
+    AsyncFd::with_interest(owner, Interest::READABLE)
+}
+
+/// Makes the task of `seat` the driver, if no other task is. Returns whether it drives.
+fn take_role(held: &mut Held<'_>, shared: &Shared, seat: &Arc<Seat>) -> bool {
+    match held.roles.task_takes(seat) {
+        TaskRole::Waits => return false,
+        TaskRole::ReplacesThread if held.is_napping => shared.oust.notify(),
+        TaskRole::ReplacesHelper => shared.kick.notify(),
+        TaskRole::Drives | TaskRole::ReplacesThread => {}
+    }
+    held.is_napping = false;
+    true
+}
+
+impl Future for Drive {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        this.attached.seat.set_task(context.waker());
+        let mut rests = false;
+        for _ in 0..TURNS_PER_POLL {
+            // An error means that the runtime ends.
+            let Ok(woken) = this.take_woken(context) else { return Poll::Ready(()) };
+            if rests && !woken.by_descriptor && !woken.by_alarm {
+                return Poll::Pending;
+            }
+            match this.take_turn(woken.by_descriptor) {
+                Ok(Turn::Again) => rests = false,
+                Ok(Turn::Rests) => rests = true,
+                Ok(Turn::Ends) | Err(_) => return Poll::Ready(()),
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Drop for Drive {
+    fn drop(&mut self) {
+        let Attached { shared, seat, has_ended, .. } = &*self.attached;
+        has_ended.store(true, Ordering::Release);
+        let mut held = shared.lock();
+        if held.roles.driving_task().is_some_and(|driver| Arc::ptr_eq(driver, seat)) {
+            held.is_napping = false;
+        }
+        let succession = held.roles.task_leaves(seat);
+        held.settle(succession);
+    }
+}
