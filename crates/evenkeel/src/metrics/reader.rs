@@ -3,7 +3,7 @@
 //! ```text
 //!   reader ── ticket, event ──▶ the thread that runs the host
 //!     │                            │ reads what the host counts, without a system call
-//!     │                            │ try_lock: puts the snapshot into the slot, or tries again at its next look
+//!     │                            │ try_lock: fills the slot, or tries again at its next look
 //!     ◀────────── slot ────────────┘
 //!     │ adds thread time and devices: system calls, on the reader's bill
 //! ```
