@@ -64,7 +64,7 @@ impl Drop for ListenerProcess {
 }
 
 impl Socket {
-    /// Opens a socket.
+    /// Returns a socket that is open.
     pub(super) fn open(
         net: &Net,
         account: Account,
