@@ -64,7 +64,7 @@ impl Drop for ListenerProcess {
 }
 
 impl Socket {
-    /// Returns a socket that is open.
+    /// Opens a socket of a host, in the process of `account`.
     pub(super) fn open(
         net: &Net,
         account: Account,
