@@ -287,6 +287,27 @@ impl UdpSocket {
         self.join(IpAddress::Ipv6(*group))
     }
 
+    /// Leaves a multicast group, on every interface of the host.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrNotAvailable`] if the socket has not joined it.
+    pub fn leave_multicast_v4(&self, group: &Ipv4Addr, _interface: &Ipv4Addr) -> io::Result<()> {
+        self.leave(IpAddress::Ipv4(*group))
+    }
+
+    /// Leaves a multicast group, on every interface of the host.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrNotAvailable`] if the socket has not joined it.
+    pub fn leave_multicast_v6(&self, group: &Ipv6Addr, _interface: u32) -> io::Result<()> {
+        self.leave(IpAddress::Ipv6(*group))
+    }
+
+    fn leave(&self, group: IpAddress) -> io::Result<()> {
+        let left = self.0.socket.enter(|system| self.0.udp.leave(system, group))?;
+        Ok(left.map_err(Error::from)?)
+    }
+
     fn join(&self, group: IpAddress) -> io::Result<()> {
         let joined = self.0.socket.enter(|system| self.0.udp.join(system, group))?;
         Ok(joined.map_err(Error::from)?)
