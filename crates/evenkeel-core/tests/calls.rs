@@ -698,7 +698,7 @@ fn a_group_that_was_left_is_not_received_and_another_socket_stays_in_it() {
                 socket
             })
         });
-        let mut received = |two: &mut Two| {
+        let received = |two: &mut Two| {
             for port in [PORT, PORT + 1] {
                 two.call(A, |system| sender.send(system, IpEndpoint::new(group, port), b"x")).unwrap();
             }
