@@ -78,7 +78,8 @@ pub struct Receiver {
     pub counters: HostCounters,
 }
 
-/// Sends requests from a host on a device. Calls `watch` with the results so far for each request of `limits`.
+/// Sends requests from a host on a device. Calls `watch` with the results so far for each request of
+/// `limits`.
 ///
 /// # Errors
 /// [`SetupError`]

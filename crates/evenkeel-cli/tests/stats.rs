@@ -62,7 +62,7 @@ impl Drop for Session {
     }
 }
 
-/// A running command.
+/// A command that runs until the test ends it.
 struct Running<'a> {
     child: Child,
     session: &'a Session,

@@ -7,44 +7,41 @@
 //!
 //! # A first program
 //!
-//! [`Engine::open`] opens a host on a TAP device or a network interface. A thread
-//! [registers](Engine::attach) as a process of the host, [waits](Engine::wait) for its sockets, and
-//! [enters](Engine::enter) the host to make the calls of a [`System`](core::host::System):
+//! [`net`] has sockets with the calls of the standard library's. The host is the first argument:
 //!
 //! ```no_run
-//! use evenkeel::core::system::UdpSocket;
-//! use evenkeel::core::time::Instant;
-//! use evenkeel::{Ended, Engine, Error};
+//! use evenkeel::net::{Net, UdpSocket};
 //!
 //! /// Answers each datagram to port 7 with its own payload. Needs root.
-//! fn main() -> Result<(), Error> {
-//!     let mut engine = Engine::open("tap:keel0", "10.77.0.2/24")?;
-//!     let me = engine.attach("udp-echo");
-//!     let socket = engine.enter(me, |system| UdpSocket::bind(system, None, 7))??;
-//!     while engine.wait(me, socket, Instant::NEVER)? == Ended::Done {
-//!         engine.enter(me, |system| {
-//!             while let Ok(request) = socket.receive(system) {
-//!                 // An answer that cannot be sent is lost, as in any network.
-//!                 let _ = request.as_slice().map(|payload| socket.reply(system, &request, payload));
-//!                 system.recycle(request);
-//!             }
-//!         })?;
+//! fn main() -> std::io::Result<()> {
+//!     let net = Net::open("tap:keel0")?;
+//!     let socket = UdpSocket::bind(&net, "0.0.0.0:7")?;
+//!     let mut buffer = [0; 2048];
+//!     loop {
+//!         let (len, from) = socket.recv_from(&mut buffer)?;
+//!         socket.send_to(&buffer[..len], from)?;
 //!     }
-//!     Ok(())
 //! }
 //! ```
 //!
 //! A thread runs the host while it waits, so protocol work runs at the priority of that thread and is
-//! charged to it. The host makes progress only while a thread runs it.
+//! charged to it. `net::tokio` has the same sockets for asynchronous programs (feature `tokio`).
+//!
+//! # The host itself
+//!
+//! An [`Engine`] gives a program the host without sockets around it. A thread [registers](Engine::attach) as
+//! a process of the host, [waits](Engine::wait), and [enters](Engine::enter) it to make the calls of a
+//! [`System`](core::host::System). The host makes progress only while a thread runs it.
 //!
 //! | looking for | see |
 //! | --- | --- |
+//! | sockets; on tokio | [`net`]; `net::tokio` |
 //! | opening a link; waiting; making calls | [`Engine::open`]; [`Engine::wait`]; [`Engine::enter`] |
 //! | the calls: UDP, TCP, event queues | [`core::system`] |
 //! | an event loop of the program's own | [`Engine::advance`], [`Engine::rest`] |
 //! | events in microseconds | [`Engine::soft_events`] |
 //! | several cores | [`Group`] |
-//! | counters, from any thread and any process | [`metrics`] |
+//! | counters, from any thread | [`metrics`], [`Observer`] |
 //! | errors, and whose fault they are | [`Error`], [`core::error`] |
 //!
 //! # Several programs on a host

@@ -43,12 +43,6 @@ mod primitives {
     }
 }
 
-mod evenkeel_core {
-    pub(crate) mod time {
-        pub(crate) use core::time::Duration;
-    }
-}
-
 #[path = "../src/net/roles.rs"]
 #[allow(dead_code, reason = "for other tests")]
 mod roles;

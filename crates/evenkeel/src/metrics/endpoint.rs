@@ -23,8 +23,8 @@ const WRITE: Duration = Duration::from_secs(1);
 /// A Unix socket through which other processes of this user read snapshots of the hosts of this process
 /// ([`fetch`](super::fetch)).
 ///
-/// Each connection gets one JSON value, [`Published`]. A thread waits for connections; while there is none, it
-/// sleeps, and no host does anything for it. The socket is removed when this is dropped.
+/// Each connection gets one JSON value, [`Published`]. A thread waits for connections; while there is none,
+/// it sleeps, and no host does anything for it. The socket is removed when this is dropped.
 #[derive(Debug)]
 pub struct Endpoint {
     path: PathBuf,
@@ -33,8 +33,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Opens the socket of this process, named for its PID: in `$XDG_RUNTIME_DIR/evenkeel`, or as root without
-    /// that variable in `/run/evenkeel`. `program` is the name of the program.
+    /// Opens the socket of this process, named for its PID: in `$XDG_RUNTIME_DIR/evenkeel`, or as root
+    /// without that variable in `/run/evenkeel`. `program` is the name of the program.
     ///
     /// # Errors
     /// If there is no such place, or the process may open no more descriptors or threads.
@@ -42,8 +42,8 @@ impl Endpoint {
         Self::open_at(place::create()?, program)
     }
 
-    /// Opens a socket at `path`, for a directory that this process chooses. Replaces a socket that a process
-    /// left there which is gone.
+    /// Opens a socket at `path`, in a directory that should be closed to others. Replaces a socket that a
+    /// process left there which is gone.
     ///
     /// # Errors
     /// If another process listens there, or this process may open no more descriptors or threads.

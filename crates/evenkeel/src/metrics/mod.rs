@@ -8,7 +8,7 @@
 //! | subject | file |
 //! | --- | --- |
 //! | the snapshot: frames, drops, differences, the check that all frames are accounted for | `snapshot.rs` |
-//! | its parts: the core; interfaces; processes and sockets; TCP | `cpu.rs`; `interface.rs`; `owned.rs`; `tcp.rs` |
+//! | the core; interfaces; processes, sockets; TCP | `cpu.rs`; `interface.rs`; `owned.rs`; `tcp.rs` |
 //! | snapshots for other threads | `reader.rs` |
 //! | snapshots for other processes (feature `json`) | `endpoint.rs`, `place.rs` |
 

@@ -1,7 +1,7 @@
 //! The place where processes serve their snapshots, and the side that reads them.
 //!
-//! Each process has a Unix socket, whose name is its PID, in `evenkeel` below `$XDG_RUNTIME_DIR`. Root without
-//! that variable uses `/run/evenkeel`. The directory and the sockets are for their owner alone.
+//! Each process has a Unix socket, whose name is its PID, in `evenkeel` below `$XDG_RUNTIME_DIR`. Root
+//! without that variable uses `/run/evenkeel`. The directory and the sockets are for their owner alone.
 
 use std::fmt;
 use std::fs::{self, DirBuilder};
@@ -112,8 +112,8 @@ fn numbers(directory: &Path) -> impl Iterator<Item = u32> + use<> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Returns the processes that have a socket for this user, in ascending order. One that was killed has left its
-/// socket, and [`fetch`] says so.
+/// Returns the processes that have a socket for this user, in ascending order. One that was killed has left
+/// its socket, and [`fetch`] says so.
 #[must_use]
 pub fn running() -> Vec<u32> {
     let places = [session(), system()].into_iter().flatten();

@@ -3,7 +3,7 @@
 //! ```text
 //!   reader ── ticket, event ──▶ the thread that runs the host
 //!     │                            │ reads what the host counts, without a system call
-//!     │                            │ try_lock: puts the snapshot into the slot, or tries again at its next look
+//!     │                            │ try_lock: fills the slot, or tries again at its next look
 //!     ◀────────── slot ────────────┘
 //!     │ adds thread time and devices: system calls, on the reader's bill
 //! ```
@@ -15,7 +15,6 @@ use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Instant as WallInstant;
 
 use evenkeel_core::host::Host;
 use evenkeel_core::time::{Duration, Instant};
@@ -106,23 +105,16 @@ impl Shared {
     fn request(&self, patience: Duration) -> Result<Arc<Snapshot>, NoSnapshot> {
         let ticket = self.requests.fetch_add(1, Ordering::AcqRel) + 1;
         self.event.notify();
-        let end = WallInstant::now().checked_add(patience);
         let mut slot = self.slot();
-        loop {
-            if slot.is_closed {
-                return Err(NoSnapshot::HostGone);
-            }
-            if slot.answers >= ticket {
-                return Ok(Arc::clone(&slot.snapshot));
-            }
-            let left = end.map_or(patience, |end| end.saturating_duration_since(WallInstant::now()));
-            if left.is_zero() {
-                return Err(NoSnapshot::NotRunning);
-            }
-            slot.waiting += 1;
-            let waited = self.filled.wait_timeout(slot, left).unwrap_or_else(PoisonError::into_inner);
-            slot = waited.0;
-            slot.waiting -= 1;
+        slot.waiting += 1;
+        let is_pending = |slot: &mut Slot| slot.answers < ticket && !slot.is_closed;
+        let waited = self.filled.wait_timeout_while(slot, patience, is_pending);
+        let (mut slot, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        slot.waiting -= 1;
+        match &*slot {
+            Slot { snapshot, answers, .. } if *answers >= ticket => Ok(Arc::clone(snapshot)),
+            Slot { is_closed: true, .. } => Err(NoSnapshot::HostGone),
+            _ => Err(NoSnapshot::NotRunning),
         }
     }
 

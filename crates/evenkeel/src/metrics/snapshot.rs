@@ -191,9 +191,10 @@ impl Snapshot {
         self.drops.iter().map(|dropped| dropped.frames).sum()
     }
 
-    /// Checks that every frame is accounted for. On the way in, `received + duplicated = delivered + consumed
-    /// + forwarded + dropped + queued`. On the way out, `originated + forwarded = transmitted + dropped +
-    /// waiting`. Frames that found a receive ring full are on neither side, because the host never had them.
+    /// Checks that every frame is accounted for. The sums on the way in are
+    /// `received + duplicated = delivered + consumed + forwarded + dropped + queued`, and on the way out
+    /// `originated + forwarded = transmitted + dropped + waiting`. Frames that found a receive ring full are
+    /// on neither side, because the host never had them.
     ///
     /// A difference of snapshots does not balance, because frames queued earlier may end in it.
     ///

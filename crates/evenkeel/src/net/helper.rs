@@ -147,6 +147,10 @@ impl<'a> Watch<'a> {
     fn drive(&mut self, mut held: Held<'a>) -> io::Result<Held<'a>> {
         let next = held.take_turn_of_all()?;
         held = self.stand_in_if_due(held);
+        if !held.roles.helper_drives() {
+            // A thread has taken the role while segments were processed.
+            return Ok(held);
+        }
         let until = if self.uncalled.is_empty() { self.give_up } else { self.looked + PERIOD };
         if next == Next::Again || held.has_no_device() {
             return Ok(self.shared.relock(held));

@@ -64,7 +64,7 @@ impl Drop for ListenerProcess {
 }
 
 impl Socket {
-    /// Opens a socket.
+    /// Opens a socket of a host, in the process of `account`.
     pub(super) fn open(
         net: &Net,
         account: Account,

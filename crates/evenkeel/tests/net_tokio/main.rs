@@ -62,7 +62,7 @@ fn echo(listener: TcpListener) {
     });
 }
 
-/// Echoes every datagram.
+/// Answers every datagram with itself.
 fn echo_datagrams(socket: UdpSocket) {
     tokio::spawn(async move {
         let mut buffer = [0; 2_000];

@@ -1,4 +1,4 @@
-//! Accepting.
+//! Connections as a listener accepts them, one after the other.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind::{ConnectionReset, WouldBlock};

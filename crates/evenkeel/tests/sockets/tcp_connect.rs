@@ -1,4 +1,4 @@
-//! Connecting.
+//! Connections as a client opens them, and refusals.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind::{ConnectionRefused, InvalidInput, NetworkUnreachable, TimedOut};

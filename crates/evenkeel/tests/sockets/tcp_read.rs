@@ -1,4 +1,4 @@
-//! Reading, and peeking.
+//! Reading from a connection, and peeking at what is to be read.
 
 use std::io::ErrorKind::UnexpectedEof;
 use std::io::{IoSliceMut, Read, Write};

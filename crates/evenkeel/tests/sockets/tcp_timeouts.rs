@@ -1,4 +1,4 @@
-//! Time-outs of connections.
+//! Time-outs of reading from connections and of writing to them.
 
 use std::io::ErrorKind::{InvalidInput, WouldBlock};
 use std::io::{IoSliceMut, Read};

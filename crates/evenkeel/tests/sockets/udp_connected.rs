@@ -1,4 +1,4 @@
-//! Connected UDP sockets.
+//! UDP sockets that are connected to a peer.
 
 use std::io::ErrorKind::{ConnectionRefused, NetworkUnreachable, NotConnected, WouldBlock};
 use std::net::SocketAddr;

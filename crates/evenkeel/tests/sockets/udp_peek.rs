@@ -1,4 +1,4 @@
-//! Peeking at datagrams.
+//! Peeking at a datagram that is to be received.
 
 use crate::cases;
 use crate::face::{Side, Sockets, Udp};

@@ -162,7 +162,7 @@ pub(super) async fn ready_for(socket: &Socket, kinds: Kinds) -> Result<Kinds, Er
     poll_fn(|context| waiting.slot.poll_ready(socket, kinds, context)).await
 }
 
-/// Makes `call` once.
+/// Makes `call` once, and never waits.
 pub(super) fn try_in<T>(
     socket: &Socket,
     call: impl FnOnce(&mut System<'_>) -> Result<T, Error>,

@@ -1,4 +1,4 @@
-//! TCP streams.
+//! TCP streams on tokio's runtimes.
 
 use std::io::{self, IoSlice};
 use std::net::{Shutdown, SocketAddr};

@@ -1,4 +1,4 @@
-//! UDP sockets.
+//! UDP sockets on tokio's runtimes.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
