@@ -231,6 +231,12 @@ impl Roles {
         }
     }
 
+    /// Returns the number of parked threads.
+    #[cfg(test)]
+    pub(super) fn parked(&self) -> usize {
+        self.parked.len()
+    }
+
     /// Returns whether nobody drives.
     pub(crate) const fn is_vacant(&self) -> bool {
         self.driver.is_none()

@@ -170,11 +170,19 @@ fn two_runtimes_share_a_host_and_end_one_after_the_other() {
 fn threads_do_not_depend_on_a_runtime_that_does_not_run() {
     let (client, server) = Net::pair().unwrap();
     let runtime = current_thread();
+    let exchange = async |(client, server): &(UdpSocket, UdpSocket)| {
+        client.send_to(b"again", "10.0.0.2:6").await.unwrap();
+        let received = tokio::time::timeout(PATIENCE, server.recv_from(&mut [0; 5])).await;
+        assert_eq!(received.unwrap().unwrap().0, 5);
+    };
+    // The runtime drives both hosts when this is over.
     let sockets = runtime.block_on(async {
-        (
+        let sockets = (
             UdpSocket::bind(&client, "0.0.0.0:0").await.unwrap(),
             UdpSocket::bind(&server, "0.0.0.0:6").await.unwrap(),
-        )
+        );
+        exchange(&sockets).await;
+        sockets
     });
     let answering = blocking_udp(&server, "0.0.0.0:7");
     let answering = thread::spawn(move || {
@@ -188,11 +196,7 @@ fn threads_do_not_depend_on_a_runtime_that_does_not_run() {
     (0..100).for_each(|n| ask(&socket, "10.0.0.2:7", n));
     answering.join().unwrap();
     // The runtime drives again when it runs.
-    runtime.block_on(async {
-        sockets.0.send_to(b"again", "10.0.0.2:6").await.unwrap();
-        let received = tokio::time::timeout(PATIENCE, sockets.1.recv_from(&mut [0; 5])).await;
-        assert_eq!(received.unwrap().unwrap().0, 5);
-    });
+    runtime.block_on(exchange(&sockets));
     client.check().unwrap();
     server.check().unwrap();
 }

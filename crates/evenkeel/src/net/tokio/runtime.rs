@@ -253,3 +253,82 @@ impl Drop for Drive {
         held.settle(succession);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::UdpSocket;
+    use super::*;
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_io().build().unwrap()
+    }
+
+    /// Returns a host that the task of a runtime drives, and what keeps it so.
+    fn driven() -> (Net, UdpSocket, tokio::runtime::Runtime) {
+        let (runtime, (net, _)) = (runtime(), Net::pair().unwrap());
+        let socket = runtime.block_on(UdpSocket::bind(&net, "0.0.0.0:7")).unwrap();
+        while !net.shared().lock().roles.task_drives() {
+            std::thread::yield_now();
+        }
+        (net, socket, runtime)
+    }
+
+    /// The thread sleeps on the devices without a limit, and is parked once it is told.
+    #[test]
+    fn a_task_takes_the_role_from_a_thread() {
+        let (net, _peer) = Net::pair().unwrap();
+        let blocking = super::super::super::UdpSocket::bind(&net, "0.0.0.0:9").unwrap();
+        let receiving = blocking.try_clone().unwrap();
+        let thread = std::thread::spawn(move || receiving.recv_from(&mut [0]));
+        let until = |is: &dyn Fn(&Held<'_>) -> bool| {
+            while !is(&net.shared().lock()) {
+                std::thread::yield_now();
+            }
+        };
+        // The host has announced its addresses, and no deadline wakes the thread any more.
+        let late = net.shared().now() + Duration::from_secs(3_600);
+        let is_late = |held: &Held<'_>| held.driver.outside.sleeper.rests_until().is_some_and(|at| at > late);
+        until(&|held| held.is_napping && held.roles.driving_seat().is_some() && is_late(held));
+        let runtime = runtime();
+        // It makes no call that would wake the thread.
+        let _attached = runtime.block_on(async { Runtimes::current(&net) }).unwrap();
+        until(&|held| held.roles.task_drives() && held.roles.parked() == 1);
+        drop(runtime);
+        // The thread drives again.
+        until(&|held| held.roles.driving_seat().is_some());
+        drop(thread);
+    }
+
+    #[test]
+    fn the_role_is_handed_over_when_the_runtime_ends() {
+        let (net, _socket, runtime) = driven();
+        drop(runtime);
+        assert!(!net.shared().lock().roles.task_drives());
+    }
+
+    #[test]
+    fn the_next_runtime_of_a_host_drives_it() {
+        let (net, _socket, first) = driven();
+        let second = runtime();
+        let _other = second.block_on(UdpSocket::bind(&net, "0.0.0.0:8")).unwrap();
+        // Its task waits for the role.
+        while net.shared().lock().roles.tasks().len() < 2 {
+            std::thread::yield_now();
+        }
+        drop(first);
+        assert!(net.shared().lock().roles.task_drives());
+        drop(second);
+        assert!(!net.shared().lock().roles.task_drives());
+    }
+
+    #[test]
+    fn an_idle_host_is_left_alone() {
+        let (net, _socket, _runtime) = driven();
+        let turns = || net.shared().lock().task_turns;
+        // The first announcements are over.
+        std::thread::sleep(Duration::from_millis(200));
+        let before = turns();
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(turns() - before < 20, "{} turns", turns() - before);
+    }
+}
