@@ -26,6 +26,26 @@ fn settings() -> Settings {
     }
 }
 
+/// The lines of a log.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 fn count(text: &str, part: &str) -> usize {
     text.matches(part).count()
 }
@@ -251,17 +271,6 @@ fn an_answer_is_not_lost_with_a_content_that_nobody_reads() {
 
 #[test]
 fn requests_are_logged_with_the_bytes_that_were_sent() {
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-    impl std::io::Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
     let tree = tree();
     let lines = Lines::default();
     let log = AccessLog::new(lines.clone());
@@ -273,7 +282,7 @@ fn requests_are_logged_with_the_bytes_that_were_sent() {
     let cut = world.connect_with(1000);
     cut.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n");
     world.pass(30 * SECOND);
-    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let text = lines.text();
     let lines: Vec<_> = text.lines().collect();
     for (line, end) in lines.iter().zip([
         "\"GET /file?a=b HTTP/1.1\" 200 7 \"-\" \"test\"",
@@ -289,7 +298,7 @@ fn requests_are_logged_with_the_bytes_that_were_sent() {
 
 /// A connection of HTTP/2, frame by frame (RFC 9113, 4.1; RFC 7541, 6).
 mod http2 {
-    use super::{SECOND, Tree, World, bytes, settings, tree};
+    use super::{AccessLog, Lines, SECOND, Tree, World, bytes, settings, tree};
 
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     const DATA: u8 = 0;
@@ -351,6 +360,29 @@ mod http2 {
         let at = content.windows(7).position(|bytes| bytes == b"content").unwrap();
         content.drain(at..at + 7);
         assert!(content == bytes(2 << 20));
+    }
+
+    #[test]
+    fn streams_buffer_a_bounded_part_of_their_files() {
+        let tree = tree();
+        let lines = Lines::default();
+        let log = AccessLog::new(lines.clone());
+        let world = World::with(&tree, settings(), |server| server.with_log(log));
+        let client = world.connect_with(1000);
+        // Initial windows of 2^31 - 1 bytes.
+        let settings = frame(SETTINGS, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]);
+        let window = frame(WINDOW_UPDATE, 0, 0, &0x7fff_0000_u32.to_be_bytes());
+        let requests = (0..20).flat_map(|request| get(2 * request + 1, "/large")).collect::<Vec<_>>();
+        client.send([PREFACE, &settings, &window, &requests].concat());
+        // The streams' last progress is seen with the alarm for the first request.
+        world.pass(40 * SECOND);
+        assert!(client.is_gone());
+        let text = lines.text();
+        assert_eq!(text.lines().count(), 20, "{text}");
+        for line in text.lines() {
+            let sent: u64 = line.split(' ').nth(9).unwrap().parse().unwrap();
+            assert!(sent <= 3 * 16_384, "{line}");
+        }
     }
 
     #[test]
