@@ -1,5 +1,6 @@
 //! Connections that are served, limited and ended, in virtual time.
 
+use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -36,12 +37,12 @@ impl Lines {
     }
 }
 
-impl std::io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
@@ -184,7 +185,7 @@ fn a_stopped_server_finishes_answers_in_flight() {
     world.pass(4 * SECOND);
     let answer = busy.take();
     assert!(answer.ends_with(&bytes(2 << 20)), "{} bytes", answer.len());
-    assert!(busy.is_gone() && world.stopped().is_some_and(|stopped| stopped.unfinished == 0));
+    assert!(busy.is_gone() && world.stopped().is_some_and(|stopped| stopped.unwrap().unfinished == 0));
     assert!(late.text().is_empty(), "no connection is accepted any more");
 }
 
@@ -199,7 +200,38 @@ fn a_stopped_server_waits_no_longer_than_its_grace() {
     assert!(!stuck.is_gone() && world.stopped().is_none());
     world.pass(SECOND);
     assert!(stuck.is_gone());
-    assert_eq!(world.stopped().map(|stopped| stopped.unfinished), Some(1));
+    assert_eq!(world.stopped().map(|stopped| stopped.unwrap().unfinished), Some(1));
+}
+
+#[test]
+fn a_server_goes_on_after_errors_that_pass() {
+    const EMFILE: i32 = 24;
+    let tree = tree();
+    let world = World::new(&tree, settings());
+    world.fail(ErrorKind::ConnectionAborted);
+    let client = world.connect();
+    assert_eq!(world.waiting(), 0, "an error of one connection is none of the next");
+    world.fail(io::Error::from_raw_os_error(EMFILE));
+    let next = world.connect();
+    world.pass(Duration::from_millis(99));
+    assert_eq!(world.waiting(), 1, "where nothing is left, accepting at once would only fail again");
+    world.pass(Duration::from_millis(1));
+    for client in [client, next] {
+        client.send(GET);
+        assert!(client.text().ends_with("content"));
+    }
+}
+
+#[test]
+fn a_server_whose_listener_fails_finishes_its_answers() {
+    let tree = tree();
+    let world = World::new(&tree, settings());
+    let busy = world.connect_with(1000);
+    busy.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n");
+    world.fail(ErrorKind::InvalidInput);
+    assert_eq!(world.stopped(), None);
+    assert!(busy.take().ends_with(&bytes(2 << 20)));
+    assert_eq!(world.stopped(), Some(Err(ErrorKind::InvalidInput)));
 }
 
 #[test]
