@@ -80,7 +80,7 @@ pub enum ReceiveError {
     TooManyOpen,
 }
 
-/// A socket could not be bound, or a group not joined.
+/// A socket could not be bound, or a group not joined or left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BindError {
@@ -88,6 +88,8 @@ pub enum BindError {
     BadDescriptor(BadDescriptor),
     /// The address is not that of a group.
     NotMulticast,
+    /// The socket has not joined the group that it is to leave.
+    NotJoined,
     /// Another socket is bound to that address and port. Choose another port.
     InUse,
     /// The host does not have that address.
@@ -234,7 +236,9 @@ impl BindError {
     #[must_use]
     pub const fn fault(&self) -> Fault {
         match self {
-            Self::BadDescriptor(_) | Self::NotMulticast | Self::InUse | Self::NotLocal => Fault::Misuse,
+            Self::BadDescriptor(_) | Self::NotMulticast | Self::NotJoined | Self::InUse | Self::NotLocal => {
+                Fault::Misuse
+            }
             Self::NoPort | Self::NoRing | Self::NoMemory(_) | Self::TooManyOpen => Fault::Limit,
         }
     }
@@ -464,6 +468,7 @@ impl fmt::Display for BindError {
             Self::TooManyOpen => f.write_str(TOO_MANY_OPEN),
             Self::BadDescriptor(bad) => bad.fmt(f),
             Self::NotMulticast => f.write_str("the address is not that of a group"),
+            Self::NotJoined => f.write_str("the group was not joined"),
             Self::InUse => f.write_str("address and port are in use"),
             Self::NotLocal => f.write_str(NOT_LOCAL),
             Self::NoPort => f.write_str("no ephemeral port is free"),

@@ -268,6 +268,8 @@ fn errors_of_binding_and_sending_say_whose_fault_it_was() {
         assert_eq!(refused(Some(elsewhere), 1, system), (BindError::NotLocal, Fault::Misuse));
         let joined = socket.join(system, address(A)).unwrap_err();
         assert_eq!((joined, joined.fault()), (BindError::NotMulticast, Fault::Misuse));
+        let left = socket.leave(system, IpAddress::v4(239, 1, 2, 3)).unwrap_err();
+        assert_eq!((left, left.fault()), (BindError::NotJoined, Fault::Misuse));
         let unsent = |to, len, system: &mut System<'_>| {
             let error = socket.send(system, IpEndpoint::new(to, 9), &vec![0; len]).unwrap_err();
             (error, error.fault())
@@ -681,4 +683,38 @@ fn a_listener_that_is_closed_resets_a_connection_whose_last_segment_waits_for_a_
     two.call(B, |system| system.close(listener));
     two.settle();
     assert_eq!(two.read(A, stream), Err(StreamError::Failed(Error::Reset)));
+}
+
+#[test]
+fn a_group_that_was_left_is_not_received_and_another_socket_stays_in_it() {
+    let group = IpAddress::v4(239, 1, 2, 3);
+    for architecture in [Architecture::Eager, Architecture::SoftLrp, Architecture::NiLrp] {
+        let mut two = Two::new(architecture);
+        let sender = two.call(A, |system| UdpSocket::bind(system, None, 0)).unwrap();
+        let [leaves, stays] = [PORT, PORT + 1].map(|port| {
+            two.call(B, |system| {
+                let socket = UdpSocket::bind(system, None, port).unwrap();
+                socket.join(system, group).unwrap();
+                socket
+            })
+        });
+        let received = |two: &mut Two| {
+            for port in [PORT, PORT + 1] {
+                two.call(A, |system| sender.send(system, IpEndpoint::new(group, port), b"x")).unwrap();
+            }
+            two.settle();
+            [leaves, stays].map(|socket| two.call(B, |system| socket.receive(system)).is_ok())
+        };
+        assert_eq!(received(&mut two), [true, true]);
+        assert_eq!(two.call(B, |system| leaves.leave(system, group)), Ok(()));
+        assert_eq!(received(&mut two), [false, true]);
+        assert_eq!(two.call(B, |system| leaves.leave(system, group)), Err(BindError::NotJoined));
+        two.call(B, |system| leaves.join(system, group)).unwrap();
+        assert_eq!(received(&mut two), [true, true]);
+        // One that waits to be received is dropped, and accounted for.
+        two.call(A, |system| sender.send(system, IpEndpoint::new(group, PORT), b"x")).unwrap();
+        two.settle();
+        assert_eq!(two.call(B, |system| leaves.leave(system, group)), Ok(()));
+        two.settle();
+    }
 }

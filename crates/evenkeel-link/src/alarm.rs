@@ -13,8 +13,8 @@ use crate::sys;
 
 /// A timerfd (timerfd_create(2)) for the deadlines of an event loop.
 ///
-/// A later deadline leaves the timer as it is, and so costs no system call. The descriptor then becomes readable
-/// too early, once.
+/// A later deadline leaves the timer as it is, and so costs no system call. The descriptor then becomes
+/// readable too early, once.
 #[derive(Debug)]
 pub struct Alarm {
     timer: OwnedFd,

@@ -1,5 +1,5 @@
-//! Sleep of a thread until another wakes it, without a descriptor: one word in memory, on which the kernel has
-//! the thread wait.
+//! Sleep of a thread until another wakes it, without a descriptor: one word in memory, on which the kernel
+//! has the thread wait.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -29,8 +29,8 @@ impl Parking {
         self.0.store(SLEEPS, Ordering::Release);
     }
 
-    /// Sleeps until a wake-up has come since [`Parking::prepare`], or `timeout` has passed (`None`: no limit).
-    /// A signal may end the sleep early.
+    /// Sleeps until a wake-up has come since [`Parking::prepare`], or `timeout` has passed (`None`: no
+    /// limit). A signal may end the sleep early.
     pub fn sleep(&self, timeout: Option<Duration>) {
         let timeout = timeout.map(sys::timespec);
         // The kernel compares the word once more before the thread sleeps. Whatever ends the sleep, the

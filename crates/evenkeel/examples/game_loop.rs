@@ -1,4 +1,5 @@
-//! A world that changes 60 times a second. Players send steps by UDP, and each gets the world after every tick.
+//! A world that changes 60 times a second. Players send steps by UDP, and each gets the world after every
+//! tick.
 //!
 //! As root: `cargo run --example game_loop -- tap:keel0`, and then `nc -u 10.77.0.2 6000`, with lines such as
 //! `1 -2`.

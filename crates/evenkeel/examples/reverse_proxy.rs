@@ -1,7 +1,7 @@
 //! A reverse proxy: hyper takes requests, and sends each on to another server.
 //!
-//! As root: `cargo run --example reverse_proxy -- tap:keel0 10.77.0.1:8000`, with a server at that address, and
-//! then `curl http://10.77.0.2/`.
+//! As root: `cargo run --example reverse_proxy -- tap:keel0 10.77.0.1:8000`, with a server at that address,
+//! and then `curl http://10.77.0.2/`.
 
 use std::error::Error;
 use std::net::SocketAddr;

@@ -229,6 +229,8 @@ impl DeviceCounters {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use crate::Engine;
     use crate::test_host::{Spinner, engine};
 
@@ -266,5 +268,30 @@ mod tests {
             }
         });
         assert!(ran >= Duration::from_millis(2), "{ran:?}");
+    }
+
+    /// A thread that observes and is descheduled while it holds the lock.
+    #[test]
+    fn a_thread_that_runs_a_host_again_does_not_wait_for_observers() {
+        let mut engine = engine();
+        let observer = engine.observer();
+        thread::scope(|scope| {
+            let ((tell, told), (begin, begun)) = (mpsc::channel(), mpsc::channel());
+            scope.spawn(move || {
+                // The first call makes this thread the observed one.
+                while engine.advance(16).unwrap() == crate::Next::Again {}
+                tell.send(()).unwrap();
+                begun.recv().unwrap();
+                while engine.advance(16).unwrap() == crate::Next::Again {}
+                tell.send(()).unwrap();
+            });
+            let patience = Duration::from_secs(30);
+            assert_eq!(told.recv_timeout(patience), Ok(()));
+            let held = lock(&observer.0.threads);
+            begin.send(()).unwrap();
+            let ran = told.recv_timeout(patience);
+            drop(held);
+            assert_eq!(ran, Ok(()), "it waited for the observer");
+        });
     }
 }

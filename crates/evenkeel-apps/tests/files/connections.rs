@@ -1,5 +1,6 @@
 //! Connections that are served, limited and ended, in virtual time.
 
+use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,6 +24,26 @@ fn settings() -> Settings {
         grace: 5 * SECOND,
         connections_max: 3,
         ..Settings::default()
+    }
+}
+
+/// The lines of a log.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -164,7 +185,7 @@ fn a_stopped_server_finishes_answers_in_flight() {
     world.pass(4 * SECOND);
     let answer = busy.take();
     assert!(answer.ends_with(&bytes(2 << 20)), "{} bytes", answer.len());
-    assert!(busy.is_gone() && world.stopped().is_some_and(|stopped| stopped.unfinished == 0));
+    assert!(busy.is_gone() && world.stopped().is_some_and(|stopped| stopped.unwrap().unfinished == 0));
     assert!(late.text().is_empty(), "no connection is accepted any more");
 }
 
@@ -179,7 +200,38 @@ fn a_stopped_server_waits_no_longer_than_its_grace() {
     assert!(!stuck.is_gone() && world.stopped().is_none());
     world.pass(SECOND);
     assert!(stuck.is_gone());
-    assert_eq!(world.stopped().map(|stopped| stopped.unfinished), Some(1));
+    assert_eq!(world.stopped().map(|stopped| stopped.unwrap().unfinished), Some(1));
+}
+
+#[test]
+fn a_server_goes_on_after_errors_that_pass() {
+    const EMFILE: i32 = 24;
+    let tree = tree();
+    let world = World::new(&tree, settings());
+    world.fail(ErrorKind::ConnectionAborted);
+    let client = world.connect();
+    assert_eq!(world.waiting(), 0, "an error of one connection is none of the next");
+    world.fail(io::Error::from_raw_os_error(EMFILE));
+    let next = world.connect();
+    world.pass(Duration::from_millis(99));
+    assert_eq!(world.waiting(), 1, "where nothing is left, accepting at once would only fail again");
+    world.pass(Duration::from_millis(1));
+    for client in [client, next] {
+        client.send(GET);
+        assert!(client.text().ends_with("content"));
+    }
+}
+
+#[test]
+fn a_server_whose_listener_fails_finishes_its_answers() {
+    let tree = tree();
+    let world = World::new(&tree, settings());
+    let busy = world.connect_with(1000);
+    busy.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n");
+    world.fail(ErrorKind::InvalidInput);
+    assert_eq!(world.stopped(), None);
+    assert!(busy.take().ends_with(&bytes(2 << 20)));
+    assert_eq!(world.stopped(), Some(Err(ErrorKind::InvalidInput)));
 }
 
 #[test]
@@ -251,17 +303,6 @@ fn an_answer_is_not_lost_with_a_content_that_nobody_reads() {
 
 #[test]
 fn requests_are_logged_with_the_bytes_that_were_sent() {
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-    impl std::io::Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
     let tree = tree();
     let lines = Lines::default();
     let log = AccessLog::new(lines.clone());
@@ -273,7 +314,7 @@ fn requests_are_logged_with_the_bytes_that_were_sent() {
     let cut = world.connect_with(1000);
     cut.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n");
     world.pass(30 * SECOND);
-    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let text = lines.text();
     let lines: Vec<_> = text.lines().collect();
     for (line, end) in lines.iter().zip([
         "\"GET /file?a=b HTTP/1.1\" 200 7 \"-\" \"test\"",
@@ -289,7 +330,7 @@ fn requests_are_logged_with_the_bytes_that_were_sent() {
 
 /// A connection of HTTP/2, frame by frame (RFC 9113, 4.1; RFC 7541, 6).
 mod http2 {
-    use super::{SECOND, Tree, World, bytes, settings, tree};
+    use super::{AccessLog, Lines, SECOND, Tree, World, bytes, settings, tree};
 
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     const DATA: u8 = 0;
@@ -351,6 +392,29 @@ mod http2 {
         let at = content.windows(7).position(|bytes| bytes == b"content").unwrap();
         content.drain(at..at + 7);
         assert!(content == bytes(2 << 20));
+    }
+
+    #[test]
+    fn streams_buffer_a_bounded_part_of_their_files() {
+        let tree = tree();
+        let lines = Lines::default();
+        let log = AccessLog::new(lines.clone());
+        let world = World::with(&tree, settings(), |server| server.with_log(log));
+        let client = world.connect_with(1000);
+        // Initial windows of 2^31 - 1 bytes.
+        let settings = frame(SETTINGS, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]);
+        let window = frame(WINDOW_UPDATE, 0, 0, &0x7fff_0000_u32.to_be_bytes());
+        let requests = (0..20).flat_map(|request| get(2 * request + 1, "/large")).collect::<Vec<_>>();
+        client.send([PREFACE, &settings, &window, &requests].concat());
+        // The streams' last progress is seen with the alarm for the first request.
+        world.pass(40 * SECOND);
+        assert!(client.is_gone());
+        let text = lines.text();
+        assert_eq!(text.lines().count(), 20, "{text}");
+        for line in text.lines() {
+            let sent: u64 = line.split(' ').nth(9).unwrap().parse().unwrap();
+            assert!(sent <= 3 * 16_384, "{line}");
+        }
     }
 
     #[test]

@@ -251,8 +251,8 @@ impl Client {
 struct Inner {
     tasks: Tasks,
     time: Virtual,
-    backlog: Mutex<(VecDeque<End>, Option<Waker>)>,
-    stopped: Mutex<Option<Stopped>>,
+    backlog: Mutex<(VecDeque<io::Result<End>>, Option<Waker>)>,
+    stopped: Mutex<Option<Result<Stopped, ErrorKind>>>,
 }
 
 /// A server on its own executor, with its clients.
@@ -288,12 +288,12 @@ impl World {
                 *waker = Some(cx.waker().clone());
                 return Poll::Pending;
             };
-            Poll::Ready(Ok((end, address)))
+            Poll::Ready(end.map(|end| (end, address)))
         };
         let world = Arc::clone(&inner);
         inner.tasks.execute(Box::pin(async move {
-            let stopped = server.run(accept).await.unwrap();
-            *lock(&world.stopped) = Some(stopped);
+            let stopped = server.run(accept).await;
+            *lock(&world.stopped) = Some(stopped.map_err(|error| error.kind()));
         }));
         inner.tasks.run();
         Self { inner, stopper }
@@ -304,17 +304,26 @@ impl World {
         let requests = Arc::new(Mutex::new(Direction::default()));
         let answers = Arc::new(Mutex::new(Direction { room, ..Direction::default() }));
         let end = End { requests: Arc::clone(&requests), answers: Arc::clone(&answers) };
-        let mut backlog = lock(&self.inner.backlog);
-        backlog.0.push_back(end);
-        backlog.1.take().into_iter().for_each(Waker::wake);
-        drop(backlog);
-        self.run();
+        self.arrive(Ok(end));
         Client { world: Arc::clone(&self.inner), requests, answers }
     }
 
     /// Connects a client with a large receive buffer.
     pub(crate) fn connect(&self) -> Client {
         self.connect_with(1 << 20)
+    }
+
+    /// Makes the listener fail once.
+    pub(crate) fn fail(&self, error: impl Into<io::Error>) {
+        self.arrive(Err(error.into()));
+    }
+
+    fn arrive(&self, end: io::Result<End>) {
+        let mut backlog = lock(&self.inner.backlog);
+        backlog.0.push_back(end);
+        backlog.1.take().into_iter().for_each(Waker::wake);
+        drop(backlog);
+        self.run();
     }
 
     /// Lets all tasks run until they wait.
@@ -342,7 +351,7 @@ impl World {
     }
 
     /// Returns how the server ended, once it has.
-    pub(crate) fn stopped(&self) -> Option<Stopped> {
+    pub(crate) fn stopped(&self) -> Option<Result<Stopped, ErrorKind>> {
         *lock(&self.inner.stopped)
     }
 

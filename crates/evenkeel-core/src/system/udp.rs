@@ -6,7 +6,7 @@ use super::state::{System, there_was};
 use crate::demux::Binding;
 use crate::drop::QueueDrop;
 use crate::error::ChannelError;
-use crate::id::{Fd, ProcessId, SocketId};
+use crate::id::{ChannelId, Fd, ProcessId, SocketId};
 use crate::net::Net;
 use crate::poll::Gate;
 use crate::queue::Queue;
@@ -122,20 +122,32 @@ impl UdpSocket {
             datagram.recycle(&mut net.pool);
         }
         for (channel, group) in socket.channels {
-            if let Some(group) = group {
-                // An interface that never joined has nothing to leave.
-                net.each_interface(now, |stack, interface, io| {
-                    let _ = stack.leave(group, interface, io);
-                });
-            }
-            let Some(members) = net.rx.channels.get_mut(channel).map(|c| &mut c.members) else { continue };
-            members.retain(|&m| m != id);
-            if members.is_empty() {
-                let binding = Binding::Udp { address: group.or(socket.address), port: socket.port };
-                net.close_channel(channel, binding, now);
-            }
+            let binding = Binding::Udp { address: group.or(socket.address), port: socket.port };
+            Self::stop_receiving_at(net, id, (channel, group), binding, now);
         }
         net.follow_addresses();
+    }
+
+    /// Takes a channel from a socket, and leaves the channel's group. Closes the channel if no other socket
+    /// shares it.
+    fn stop_receiving_at(
+        net: &mut Net,
+        id: SocketId,
+        (channel, group): (ChannelId, Option<IpAddress>),
+        binding: Binding,
+        now: Instant,
+    ) {
+        if let Some(group) = group {
+            // An interface that never joined has nothing to leave.
+            net.each_interface(now, |stack, interface, io| {
+                let _ = stack.leave(group, interface, io);
+            });
+        }
+        let Some(members) = net.rx.channels.get_mut(channel).map(|c| &mut c.members) else { return };
+        members.retain(|&m| m != id);
+        if members.is_empty() {
+            net.close_channel(channel, binding, now);
+        }
     }
 
     // --- Groups ---
@@ -153,6 +165,24 @@ impl UdpSocket {
             return Err(BindError::NotMulticast);
         }
         Ok(Self::join_group(system.net, id, port, group, system.now)?)
+    }
+
+    /// Leaves a multicast group that the socket has joined. Datagrams of the group that the socket has not
+    /// received yet are dropped, unless protocol work was done on them or another socket shares them.
+    ///
+    /// # Errors
+    /// [`BindError::NotJoined`], or [`BindError::BadDescriptor`] if the descriptor is no UDP socket of this
+    /// process.
+    pub fn leave(self, system: &mut System<'_>, group: IpAddress) -> Result<(), BindError> {
+        let id = system.begin(self.0, Kind::Udp)?;
+        let System { net, now, .. } = system;
+        let socket = net.sockets.descriptors.udp_mut(id).ok_or(BadDescriptor::OtherKind)?;
+        let joined = socket.channels.iter().position(|&(_, joined)| joined == Some(group));
+        let left = socket.channels.remove(joined.ok_or(BindError::NotJoined)?);
+        let binding = Binding::Udp { address: Some(group), port: socket.port };
+        Self::stop_receiving_at(net, id, left, binding, *now);
+        net.follow_addresses();
+        Ok(())
     }
 
     /// Adds a socket, bound to `port`, to the receivers of a multicast group. Does nothing if it has joined

@@ -12,39 +12,39 @@ use crate::observer::CoreUse;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuTimes {
     /// The time of work items at interrupt level.
-    #[cfg_attr(feature = "json", serde(with = "super::seconds"))]
+    #[cfg_attr(feature = "json", serde(with = "super::json::seconds"))]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub interrupt: Duration,
     /// The time of work items at software-interrupt level.
-    #[cfg_attr(feature = "json", serde(with = "super::seconds"))]
+    #[cfg_attr(feature = "json", serde(with = "super::json::seconds"))]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub soft_interrupt: Duration,
     /// The time of the polling thread.
-    #[cfg_attr(feature = "json", serde(with = "super::seconds"))]
+    #[cfg_attr(feature = "json", serde(with = "super::json::seconds"))]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub polling_thread: Duration,
     /// The time of processes.
-    #[cfg_attr(feature = "json", serde(with = "super::seconds"))]
+    #[cfg_attr(feature = "json", serde(with = "super::json::seconds"))]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub process: Duration,
     /// The time of work items at idle level.
-    #[cfg_attr(feature = "json", serde(with = "super::seconds"))]
+    #[cfg_attr(feature = "json", serde(with = "super::json::seconds"))]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub idle: Duration,
     /// The time that the thread ran on a processor, by the kernel's account.
-    #[cfg_attr(feature = "json", serde(with = "super::seconds"))]
+    #[cfg_attr(feature = "json", serde(with = "super::json::seconds"))]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub ran: Duration,
     /// The part of `ran` in system calls.
-    #[cfg_attr(feature = "json", serde(with = "super::seconds"))]
+    #[cfg_attr(feature = "json", serde(with = "super::json::seconds"))]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub system: Duration,
     /// The time in which the thread was runnable while the machine gave the core to others.
-    #[cfg_attr(feature = "json", serde(with = "super::seconds"))]
+    #[cfg_attr(feature = "json", serde(with = "super::json::seconds"))]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub run_delay: Duration,
     /// The time in calls that halt the core.
-    #[cfg_attr(feature = "json", serde(with = "super::seconds"))]
+    #[cfg_attr(feature = "json", serde(with = "super::json::seconds"))]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub halted: Duration,
 }

@@ -131,7 +131,7 @@ fn snapshots(hosts: &Mutex<Vec<Reader>>) -> Vec<Snapshot> {
 
 #[cfg(test)]
 mod tests {
-    use crate::metrics::{Unreadable, fetch_at};
+    use crate::metrics::place::{Unreadable, fetch_at};
     use crate::test_host::{Spinner, engine, run_beside};
 
     use super::*;

@@ -29,8 +29,6 @@ pub use cpu::{CpuShares, CpuTimes};
 #[cfg(feature = "json")]
 pub use endpoint::Endpoint;
 pub use interface::{Device, Interface, KernelDrops};
-#[cfg(feature = "json")]
-use json::{by_name, seconds};
 pub use owned::{Process, Socket};
 #[cfg(feature = "json")]
 pub use place::{Published, Unreadable, fetch, fetch_at, running};

@@ -16,12 +16,12 @@ pub struct Process {
     /// The name of the process.
     pub name: String,
     /// The CPU time that the process's own steps used, in seconds.
-    #[cfg_attr(feature = "json", serde(rename = "used_seconds", with = "super::seconds"))]
+    #[cfg_attr(feature = "json", serde(rename = "used_seconds", with = "super::json::seconds"))]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub used: Duration,
     /// The CPU time that the process was charged for, in seconds: its own steps, interrupts that happened to
     /// hit it, and discards of its frames beyond their share.
-    #[cfg_attr(feature = "json", serde(rename = "charged_seconds", with = "super::seconds"))]
+    #[cfg_attr(feature = "json", serde(rename = "charged_seconds", with = "super::json::seconds"))]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub charged: Duration,
 }

@@ -23,7 +23,7 @@ use crate::observer::Observer;
 #[non_exhaustive]
 pub struct Snapshot {
     /// The time since the clock of the host started, in seconds.
-    #[cfg_attr(feature = "json", serde(rename = "seconds", with = "super::seconds"))]
+    #[cfg_attr(feature = "json", serde(rename = "seconds", with = "super::json::seconds"))]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub elapsed: Duration,
     /// The account of every frame.
@@ -243,7 +243,7 @@ impl Snapshot {
 }
 
 /// Replaces the contents of a vector, and keeps its memory.
-pub(super) fn refill<T>(vector: &mut Vec<T>, contents: impl Iterator<Item = T>) {
+fn refill<T>(vector: &mut Vec<T>, contents: impl Iterator<Item = T>) {
     vector.clear();
     vector.extend(contents);
 }

@@ -6,8 +6,6 @@ use evenkeel_core::host::Host;
 use evenkeel_core::tcp::counters::Counter;
 use evenkeel_core::tcp::endpoint::ListenerInfo;
 
-use super::snapshot::refill;
-
 /// A report of a host's TCP.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "json", derive(serde::Serialize, serde::Deserialize))]
@@ -21,7 +19,7 @@ pub struct Tcp {
     /// The host's listeners.
     pub listeners: Vec<Listener>,
     /// The counters that are not zero.
-    #[cfg_attr(feature = "json", serde(with = "super::by_name"))]
+    #[cfg_attr(feature = "json", serde(with = "super::json::by_name"))]
     #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<String, u64>"))]
     pub counters: Vec<(Cow<'static, str>, u64)>,
 }
@@ -57,9 +55,11 @@ impl Tcp {
         let tcp = host.tcp();
         self.connections = tcp.len();
         self.time_wait = tcp.waiting();
-        refill(&mut self.listeners, tcp.listeners().map(Listener::from));
+        self.listeners.clear();
+        self.listeners.extend(tcp.listeners().map(Listener::from));
         let counted = tcp.counters().iter().filter(|(_, count)| *count > 0);
-        refill(&mut self.counters, counted.map(|(counter, count)| (counter.name().into(), count)));
+        self.counters.clear();
+        self.counters.extend(counted.map(|(counter, count)| (counter.name().into(), count)));
     }
 
     /// Returns the value of `counter`, 0 if it is not in the report.

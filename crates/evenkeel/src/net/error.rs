@@ -66,7 +66,7 @@ const fn of_bind(error: BindError) -> (Errno, &'static str) {
     match error {
         BindError::BadDescriptor(bad) => of_descriptor(bad),
         BindError::InUse | BindError::NoPort => (Errno::ADDRINUSE, "EADDRINUSE"),
-        BindError::NotLocal => (Errno::ADDRNOTAVAIL, "EADDRNOTAVAIL"),
+        BindError::NotLocal | BindError::NotJoined => (Errno::ADDRNOTAVAIL, "EADDRNOTAVAIL"),
         BindError::NoRing => (Errno::NOBUFS, "ENOBUFS"),
         BindError::NoMemory(_) => (Errno::NOMEM, "ENOMEM"),
         BindError::TooManyOpen => (Errno::MFILE, "EMFILE"),

@@ -114,8 +114,8 @@ impl Net {
         self.raw(|host| host.check())
     }
 
-    /// Calls `with` with the host itself, while no other thread uses it. The book of a host, and settings that
-    /// sockets do not need, are there ([`Host`]).
+    /// Calls `with` with the host itself, while no other thread uses it. The book of a host, and settings
+    /// that sockets do not need, are there ([`Host`]).
     pub fn raw<T>(&self, with: impl FnOnce(&mut Host) -> T) -> T {
         let mut held = self.shared().lock();
         let result = with(held.host());

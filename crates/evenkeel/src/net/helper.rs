@@ -28,7 +28,8 @@ const PERIOD: Duration = Duration::from_millis(1);
 /// has to wake it.
 const QUIET_PERIODS: u32 = 4;
 
-/// The time for which a task that drives is left alone before the helper looks whether its runtime still runs.
+/// The time for which a task that drives is left alone before the helper looks whether its runtime still
+/// runs.
 const TASK_PERIOD: Duration = Duration::from_millis(500);
 
 /// The longest time for which connections go on after the last handle is gone. Their peers have not
@@ -51,7 +52,8 @@ struct Watch<'a> {
     /// What waited for a call at the last look.
     uncalled: Vec<(ProcessId, Uncalled)>,
     quiet_periods: u32,
-    /// The time at which the helper leaves connections that have not ended; never while the host has a handle.
+    /// The time at which the helper leaves connections that have not ended; never while the host has a
+    /// handle.
     give_up: Instant,
 }
 

@@ -4,22 +4,25 @@
 //! are. All other threads in calls are parked. Each is woken by what it waits for.
 //!
 //! ```text
-//!                       a call would block, and nobody drives
-//!             ┌───────┐ ───────────────────────────────────────────────▶ ┌────────┐
-//!             │ calls │ ◀─────────────────────────────────────────────── │ drives │
-//!             └───────┘               its call may go on                 └────────┘
-//!               │   ▲                                                      │    ▲
-//!     would     │   │ its call                            it has woken     │    │ is appointed
-//!     block,    ▼   │ may go on                           others           ▼    │
-//!   one drives ┌────────┐ ◀────────────────────────────────────────────────┘    │
-//!              │ parked │ ──────────────────────────────────────────────────────┘
-//!              └────────┘
+//!                would block, nobody drives
+//!    +-------+ ------------------------------> +--------+
+//!    | calls |                                 | drives |
+//!    +-------+ <------------------------------ +--------+
+//!      |   ^         its call may go on          |    ^
+//!      |   |                                     |    |
+//!      |   | its call may go on      it has      |    | is
+//!      |   |                         woken       |    | appointed
+//!      v   |                         others      v    |
+//!    +--------+ <--------------------------------+    |
+//!    | parked | --------------------------------------+
+//!    +--------+
+//!     would block, another drives
 //! ```
 //!
-//! The role goes to the thread that is busy. A driver whose call may go on leaves the role vacant, and so does
-//! one that has just woken others: the next thread whose call would block takes it. So a thread that makes
-//! one call after another, as a connection's thread does, drives for itself, and no other thread is woken
-//! for it.
+//! The role goes to the thread that is busy. A driver whose call may go on leaves the role vacant, and so
+//! does one that has just woken others: the next thread whose call would block takes it. So a thread that
+//! makes one call after another, as a connection's thread does, drives for itself, and no other thread is
+//! woken for it.
 //!
 //! Whoever computes for long does not take the role. The helper watches: after a whole period without a
 //! driver, it hands the role to a parked thread, or drives itself if there is none. From then on the role is
@@ -27,9 +30,10 @@
 //! block takes the role from the helper.
 //!
 //! A task of an asynchronous runtime takes the role from a thread and from the helper, and keeps it until its
-//! runtime ends. Then it hands the role over, first to the task of another runtime. A runtime may stop without
-//! an end, such as one of a single thread between two calls of `block_on`. So the helper looks twice a second.
-//! If there is work that the task has left alone, the helper takes the role until the task runs again.
+//! runtime ends. Then it hands the role over, first to the task of another runtime. A runtime may stop
+//! without an end, such as one of a single thread between two calls of `block_on`. So the helper looks twice
+//! a second. If there is work that the task has left alone, the helper takes the role until the task runs
+//! again.
 
 use std::sync::Arc;
 
@@ -326,8 +330,8 @@ impl Roles {
         }
     }
 
-    /// Ends the part of the task of `seat`: its runtime ends. Hands the role over to another task, or else to a
-    /// parked thread.
+    /// Ends the part of the task of `seat`: its runtime ends. Hands the role over to another task, or else to
+    /// a parked thread.
     pub(crate) fn task_leaves(&mut self, seat: &Arc<Seat>) -> Succession {
         self.tasks.retain(|other| !Arc::ptr_eq(other, seat));
         if self.driving_task().is_none_or(|driver| !Arc::ptr_eq(driver, seat)) {

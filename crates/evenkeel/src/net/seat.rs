@@ -1,6 +1,7 @@
 //! The place of a thread or a task in a call that waits.
 //!
-//! `tests/interleavings.rs` runs this file and `roles.rs` with loom's atomics, in all interleavings of threads.
+//! `tests/interleavings.rs` runs this file and `roles.rs` with loom's atomics, in all interleavings of
+//! threads.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
@@ -10,7 +11,8 @@ use evenkeel_core::time::Duration;
 use super::primitives::{AtomicBool, AtomicUsize, Ordering, Parking};
 use super::roles::Succession;
 
-/// A thread or a task that waits in a call. It is the host's waker: the host wakes it when the call may go on.
+/// A thread or a task that waits in a call. It is the host's waker: the host wakes it when the call may go
+/// on.
 #[derive(Debug)]
 pub(crate) struct Seat {
     /// Whether the host has found that the call may go on.
@@ -26,7 +28,8 @@ pub(crate) struct Seat {
 
 const NOT_PARKED: usize = usize::MAX;
 
-/// The threads and tasks that are to be woken once the lock on the host is free. Until then they could not go on.
+/// The threads and tasks that are to be woken once the lock on the host is free. Until then they could not go
+/// on.
 #[derive(Debug, Default)]
 pub(crate) struct Rousing {
     threads: Mutex<Vec<Arc<Seat>>>,

@@ -231,9 +231,11 @@ impl UdpSocket {
         if to.port == 0 {
             return Err(io::Error::from(rustix::io::Errno::INVAL).into());
         }
-        let is_allowed = self.0.broadcast.load(Ordering::Relaxed);
-        if to.addr == IpAddress::Ipv4(Ipv4Addr::BROADCAST) && !is_allowed {
-            return Err(io::Error::from(rustix::io::Errno::ACCESS).into());
+        if self.0.local.is_ipv4() && matches!(to.addr, IpAddress::Ipv6(_)) {
+            return Err(io::Error::from(rustix::io::Errno::AFNOSUPPORT).into());
+        }
+        if to.addr == IpAddress::Ipv4(Ipv4Addr::BROADCAST) {
+            self.0.may_broadcast()?;
         }
         self.0.udp.send(system, to, payload)?;
         Ok(payload.len())
@@ -245,12 +247,20 @@ impl UdpSocket {
     /// received.
     ///
     /// # Errors
-    /// If the address cannot be resolved.
+    /// If the address cannot be resolved, or the socket cannot send there:
+    /// [`io::ErrorKind::NetworkUnreachable`] without a route, [`io::ErrorKind::PermissionDenied`] to a
+    /// broadcast address. The socket then keeps the peer that it had.
     pub fn connect(&self, address: impl ToSocketAddrs) -> io::Result<()> {
-        each_address(address, |address| {
-            *self.0.peer() = Some(endpoint(address));
-            Ok(())
-        })
+        each_address(address, |address| Ok(self.connect_to(endpoint(address))?))
+    }
+
+    fn connect_to(&self, peer: IpEndpoint) -> Result<(), Error> {
+        let hop = self.0.socket.enter(|system| system.first_hop(peer.addr))??;
+        if hop.neighbor.is_none() && !peer.addr.is_multicast() {
+            self.0.may_broadcast()?;
+        }
+        *self.0.peer() = Some(peer);
+        Ok(())
     }
 
     /// Returns the address that the socket is connected to.
@@ -285,6 +295,27 @@ impl UdpSocket {
     /// [`io::ErrorKind::InvalidInput`] if the address is not that of a group, or a limit of the host.
     pub fn join_multicast_v6(&self, group: &Ipv6Addr, _interface: u32) -> io::Result<()> {
         self.join(IpAddress::Ipv6(*group))
+    }
+
+    /// Leaves a multicast group, on every interface of the host.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrNotAvailable`] if the socket has not joined it.
+    pub fn leave_multicast_v4(&self, group: &Ipv4Addr, _interface: &Ipv4Addr) -> io::Result<()> {
+        self.leave(IpAddress::Ipv4(*group))
+    }
+
+    /// Leaves a multicast group, on every interface of the host.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrNotAvailable`] if the socket has not joined it.
+    pub fn leave_multicast_v6(&self, group: &Ipv6Addr, _interface: u32) -> io::Result<()> {
+        self.leave(IpAddress::Ipv6(*group))
+    }
+
+    fn leave(&self, group: IpAddress) -> io::Result<()> {
+        let left = self.0.socket.enter(|system| self.0.udp.leave(system, group))?;
+        Ok(left.map_err(Error::from)?)
     }
 
     fn join(&self, group: IpAddress) -> io::Result<()> {
@@ -371,6 +402,14 @@ impl UdpSocket {
 }
 
 impl Shared {
+    /// Checks that datagrams may be sent to broadcast addresses.
+    fn may_broadcast(&self) -> Result<(), Error> {
+        if self.broadcast.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        Err(io::Error::from(rustix::io::Errno::ACCESS).into())
+    }
+
     fn peer(&self) -> MutexGuard<'_, Option<IpEndpoint>> {
         self.peer.lock().unwrap_or_else(PoisonError::into_inner)
     }

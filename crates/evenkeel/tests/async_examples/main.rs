@@ -1,5 +1,5 @@
-//! The examples on tokio serve the kernel's clients, over a TAP in a network namespace. Needs root; says aloud if
-//! it is skipped.
+//! The examples on tokio serve the kernel's clients, over a TAP in a network namespace. Needs root; says
+//! aloud if it is skipped.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::io::{Read as _, Write as _};

@@ -26,8 +26,8 @@ fn multi_thread() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// Runs a test with the two hosts of a cable, on both kinds of runtimes. Afterwards the hosts account for every
-/// frame.
+/// Runs a test with the two hosts of a cable, on both kinds of runtimes. Afterwards the hosts account for
+/// every frame.
 fn on_each<F: Future<Output = io::Result<()>>>(test: impl Fn(Net, Net) -> F) {
     on_each_pair(|| Net::pair().unwrap(), test);
 }

@@ -156,13 +156,9 @@ pub(crate) trait Udp: Debug + Send + Sync + Sized + 'static {
     fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()>;
     fn take_error(&self) -> io::Result<Option<io::Error>>;
     fn join_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()>;
-    fn leave_multicast_v4(&self, _: &Ipv4Addr, _: &Ipv4Addr) -> io::Result<()> {
-        missing()
-    }
+    fn leave_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()>;
     fn join_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()>;
-    fn leave_multicast_v6(&self, _: &Ipv6Addr, _: u32) -> io::Result<()> {
-        missing()
-    }
+    fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()>;
 
     #[track_caller]
     fn addr(&self) -> SocketAddr {
@@ -253,7 +249,9 @@ macro_rules! implement_as_std {
                 fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()>;
                 fn take_error(&self) -> io::Result<Option<io::Error>>;
                 fn join_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()>;
+                fn leave_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()>;
                 fn join_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()>;
+                fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()>;
             }
         }
     };

@@ -31,8 +31,6 @@ implement_as_std!(
     UdpSocket {
         fn ttl(&self) -> io::Result<u32>;
         fn set_ttl(&self, ttl: u32) -> io::Result<()>;
-        fn leave_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()>;
-        fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()>;
     },
     TcpListener {
         fn ttl(&self) -> io::Result<u32>;

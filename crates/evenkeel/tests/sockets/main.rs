@@ -1,4 +1,4 @@
-//! Sockets behave as people know them: each case runs on the kernel's sockets and on ours, over IPv4 and IPv6.
+//! Sockets behave as people know them: each case runs on the kernel's and on ours, over IPv4 and IPv6.
 //!
 //! The cases are by what the tests of `std::net` and tokio check. A case knows its sockets only by the traits
 //! of `face.rs`, so that an expectation that is wrong fails on the kernel's.

@@ -1,7 +1,7 @@
 //! Listeners and their addresses.
 
-use std::io::ErrorKind::{AddrInUse, AddrNotAvailable};
-use std::net::SocketAddr;
+use std::io::ErrorKind::{AddrInUse, AddrNotAvailable, ConnectionRefused};
+use std::net::{IpAddr, SocketAddr};
 
 use crate::cases;
 use crate::face::{Family, Listener, Side, Sockets, Stream, Udp};
@@ -25,7 +25,9 @@ cases![
     port_of_a_udp_socket_is_free,
     port_of_the_other_family_is_free,
     port_of_a_connection_is_in_use,
-    hundred_listeners_are_bound,
+    hundred_listeners_are_bound;
+    unspecified_address_of_ipv4_is_none_of_ipv6;
+    unspecified_address_of_ipv6_is_one_of_ipv4
 ];
 
 fn port_zero_becomes_a_port<S: Sockets>(world: &World<S>) {
@@ -172,4 +174,23 @@ fn hundred_listeners_are_bound<S: Sockets>(world: &World<S>) {
     for (listener, client) in listeners.iter().zip(clients) {
         assert_eq!(listener.next().peer_addr().unwrap(), client.local_addr().unwrap());
     }
+}
+
+/// Listens at the unspecified address. Returns the listener, and the server's address of the other family.
+fn listener_of_all<S: Sockets>(world: &World<S>, other: Family) -> (S::Listener, SocketAddr) {
+    let listener = world.sockets.listen(Side::Server, world.unspecified()).unwrap();
+    let to = SocketAddr::new(world.sockets.address(Side::Server, other), listener.addr().port());
+    (listener, to)
+}
+
+fn unspecified_address_of_ipv4_is_none_of_ipv6<S: Sockets>(world: &World<S>) {
+    let (_listener, to) = listener_of_all(world, Family::V6);
+    fails(world.connect(to), ConnectionRefused);
+}
+
+fn unspecified_address_of_ipv6_is_one_of_ipv4<S: Sockets>(world: &World<S>) {
+    let (listener, to) = listener_of_all(world, Family::V4);
+    let client = world.connect(to).unwrap();
+    let IpAddr::V4(from) = client.local_addr().unwrap().ip() else { panic!("an address of IPv4") };
+    assert_eq!(listener.accept().unwrap().1.ip(), from.to_ipv6_mapped());
 }

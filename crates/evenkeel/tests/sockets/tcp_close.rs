@@ -189,7 +189,7 @@ fn empty_write_after_shutdown_is_a_broken_pipe<S: Sockets>(world: &World<S>) {
 fn request_and_end_are_answered_each_time<S: Sockets>(world: &World<S>) {
     let listener = world.listener();
     let serve = || {
-        for server in listener.incoming().take(100) {
+        for server in listener.incoming().take(500) {
             let server = server.unwrap();
             let request = server.get_all();
             server.put(&request);
@@ -197,7 +197,7 @@ fn request_and_end_are_answered_each_time<S: Sockets>(world: &World<S>) {
         }
     };
     let ask = || {
-        for _ in 0..100 {
+        for _ in 0..500 {
             let client = world.dial(&listener);
             client.put(b"GET /");
             client.shutdown(Write).unwrap();

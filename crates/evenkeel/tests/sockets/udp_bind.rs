@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind::{AddrInUse, AddrNotAvailable, NotConnected};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::cases;
 use crate::face::{Family, Listener, Side, Sockets, Udp};
-use crate::world::{World, fails};
+use crate::world::{World, fails, settle};
 
 cases![
     port_zero_becomes_a_port,
@@ -25,7 +25,9 @@ cases![
     socket_on_the_unspecified_address_receives,
     socket_is_not_connected_at_first,
     socket_shows_its_address,
-    hundred_sockets_are_bound,
+    hundred_sockets_are_bound;
+    unspecified_address_of_ipv4_is_none_of_ipv6;
+    unspecified_address_of_ipv6_is_one_of_ipv4
 ];
 
 fn port_zero_becomes_a_port<S: Sockets>(world: &World<S>) {
@@ -162,4 +164,28 @@ fn hundred_sockets_are_bound<S: Sockets>(world: &World<S>) {
         client.put(&[name], socket.addr());
         assert_eq!(socket.get().0, [name]);
     }
+}
+
+/// Sends a datagram over the other family to a socket at the unspecified address. Returns the socket, and the
+/// address that the datagram came from.
+fn sent_over<S: Sockets>(world: &World<S>, other: Family) -> (S::Udp, IpAddr) {
+    let server = world.sockets.bind(Side::Server, world.unspecified()).unwrap();
+    let [from, to] = [Side::Client, Side::Server].map(|side| world.sockets.address(side, other));
+    let client = world.sockets.bind(Side::Client, SocketAddr::new(from, 0)).unwrap();
+    client.put(b"other", SocketAddr::new(to, server.addr().port()));
+    (server, from)
+}
+
+fn unspecified_address_of_ipv4_is_none_of_ipv6<S: Sockets>(world: &World<S>) {
+    let (server, _) = sent_over(world, Family::V6);
+    settle();
+    world.udp(Side::Client).put(b"same", SocketAddr::new(world.server().ip(), server.addr().port()));
+    assert_eq!(server.get().0, b"same");
+}
+
+fn unspecified_address_of_ipv6_is_one_of_ipv4<S: Sockets>(world: &World<S>) {
+    let (server, from) = sent_over(world, Family::V4);
+    let IpAddr::V4(from) = from else { panic!("an address of IPv4") };
+    let (datagram, got) = server.get();
+    assert_eq!((&datagram[..], got.ip()), (&b"other"[..], from.to_ipv6_mapped().into()));
 }

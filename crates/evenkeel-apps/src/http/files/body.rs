@@ -13,19 +13,23 @@ use hyper::body::{Frame, SizeHint};
 use super::activity::InFlight;
 use super::log::Entry;
 
-/// The bytes that are read from a file at a time.
+/// The bytes that are read from a file at a time for a connection with one request at a time.
 pub(super) const PIECE_BYTES: u64 = 64 * 1024;
+
+/// The bytes that are read at a time if requests share the connection: a frame of HTTP/2.
+pub(super) const FRAME_BYTES: u64 = 16 * 1024;
 
 /// The content of an answer: texts, and ranges of one file, which are read as they are sent.
 ///
 /// A file that has become shorter is an error, which ends the connection (HTTP/1) or the stream (HTTP/2): the
 /// announced length cannot be sent any more.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Body {
     file: Option<File>,
     /// The offset that the file's next read has.
     offset: u64,
     parts: VecDeque<Part>,
+    piece_bytes: u64,
     request: Option<InFlight>,
     entry: Option<Entry>,
 }
@@ -38,16 +42,22 @@ enum Part {
 }
 
 impl Body {
+    /// Creates an empty content.
+    pub(super) const fn empty() -> Self {
+        let parts = VecDeque::new();
+        Self { file: None, offset: 0, parts, piece_bytes: PIECE_BYTES, request: None, entry: None }
+    }
+
     /// Creates the content of a text.
     pub(super) fn text(text: impl Into<Bytes>) -> Self {
-        let mut body = Self::default();
+        let mut body = Self::empty();
         body.push_text(text);
         body
     }
 
     /// Creates an empty content that can have ranges of `file`.
     pub(super) fn of_file(file: File) -> Self {
-        Self { file: Some(file), ..Self::default() }
+        Self { file: Some(file), ..Self::empty() }
     }
 
     /// Appends a text to the content.
@@ -80,8 +90,10 @@ impl Body {
         self.file = None;
     }
 
-    /// Makes this the content of the answer to `request`, which ends with it, and is logged in `entry`.
-    pub(super) fn attach(&mut self, request: InFlight, entry: Option<Entry>) {
+    /// Makes this the content of the answer to `request`, which ends with it, and is logged in `entry`. The
+    /// file is read in pieces of `piece_bytes`.
+    pub(super) fn attach(&mut self, request: InFlight, entry: Option<Entry>, piece_bytes: u64) {
+        self.piece_bytes = piece_bytes;
         self.request = Some(request);
         self.entry = entry;
     }
@@ -93,7 +105,7 @@ impl Body {
             Part::Text(text) => return Ok(Some(text)),
             Part::File(range) => range,
         };
-        let piece = self.read(range.start, PIECE_BYTES.min(range.end - range.start))?;
+        let piece = self.read(range.start, self.piece_bytes.min(range.end - range.start))?;
         let next = range.start + piece.len() as u64;
         if next < range.end {
             self.parts.push_front(Part::File(next..range.end));

@@ -3,13 +3,14 @@
 //! The protocol is [hyper]'s. The server runs on any runtime that has its traits: a [`hyper::rt::Timer`], a
 //! [`hyper::rt::Executor`], and streams that are [`hyper::rt::Read`] and [`hyper::rt::Write`].
 //!
-//! - **Files** are those below the root, by names that cannot lead out of it, not even through a symbolic
-//!   link. Names that begin with a dot are not served. A directory is served by its `index.html`, or by a list
-//!   of its names if the [settings](Settings) say so.
+//! - **Files** are those below the root, by names that cannot lead out of it: a symbolic link is followed if
+//!   it is relative and stays below the root. Names that begin with a dot are not served. A directory is
+//!   served by its `index.html`, or by a list of its names if the [settings](Settings) say so.
 //! - **Requests** are `GET` and `HEAD`, with conditions, ranges and codings of the content as RFC 9110 has
 //!   them.
 //! - **Slow clients** have time-outs: for a head, for the next request, and for each part of an answer.
 //! - **Memory** is bounded: a connection has one piece of a file in memory, and the buffers of its protocol.
+//!   A connection of HTTP/2 has a smaller piece for each of its at most 100 streams.
 //!
 //! Files are read in pieces of at most 64 KiB, in the thread that runs the connection. Files that clients
 //! request often are in memory, where a piece costs a copy. To hand the piece to another thread and to wake

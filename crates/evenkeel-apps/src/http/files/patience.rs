@@ -20,7 +20,9 @@ pub(super) type SharedTimer = Arc<dyn Timer + Send + Sync>;
 /// It has one timer for the life of a connection. Progress only moves the deadline: the timer stays where it
 /// is, and is set again when it fires early. So a request costs a reading of the clock and no timer.
 ///
-/// The task of the connection polls it after the connection, so that it sees what was done.
+/// The task of the connection polls it after the connection, so that it sees what was done. A request of
+/// HTTP/2 is a task of its own. Its progress is seen when the task of the connection next runs, at the latest
+/// when the timer fires. So a time-out can come late by at most the limit of the phase before.
 pub(super) struct Patience {
     timer: SharedTimer,
     limits: Limits,

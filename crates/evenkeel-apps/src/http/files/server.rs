@@ -21,7 +21,7 @@ use hyper_util::server::conn::auto;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::activity::Activity;
-use super::body::Body;
+use super::body::{Body, FRAME_BYTES, PIECE_BYTES};
 use super::log::{AccessLog, Entry};
 use super::patience::{Patience, SharedTimer};
 use super::runtime::{Spawner, Task};
@@ -30,8 +30,8 @@ use super::site::Site;
 use super::stream::{Stream, Watched};
 use super::tls::Tls;
 
-/// The bytes that a stream of HTTP/2 buffers for sending.
-const STREAM_BUFFER_BYTES: usize = 64 * 1024;
+/// The bytes of a stream of HTTP/2 that wait to be sent when no further piece is read.
+const STREAM_BUFFER_BYTES: usize = 16 * 1024;
 
 /// The requests that a connection of HTTP/2 may have at a time.
 const STREAMS_MAX: u32 = 100;
@@ -259,7 +259,7 @@ impl Service<Request<Incoming>> for Requests {
         let mut answer = self.shared.site.answer(&request, now);
         let entry =
             self.shared.log.as_ref().map(|log| Entry::new(log, self.client, now, &request, answer.status()));
-        answer.body_mut().attach(in_flight, entry);
+        answer.body_mut().attach(in_flight, entry, if is_shared { FRAME_BYTES } else { PIECE_BYTES });
         future::ready(Ok(answer))
     }
 }

@@ -163,7 +163,7 @@ impl Document {
         }
         match validators.evaluate(method, wanted) {
             Verdict::Perform => {}
-            Verdict::NotModified => return with_head(StatusCode::NOT_MODIFIED, headers, Body::default()),
+            Verdict::NotModified => return with_head(StatusCode::NOT_MODIFIED, headers, Body::empty()),
             Verdict::PreconditionFailed => return refuse(StatusCode::PRECONDITION_FAILED),
         }
         set(&mut headers, ACCEPT_RANGES, "bytes");

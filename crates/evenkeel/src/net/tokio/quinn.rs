@@ -46,8 +46,8 @@ impl UdpSocket {
         Ok(room)
     }
 
-    /// Sends datagrams in a visit to the host. Those for which there is no buffer are lost, unless that is so for
-    /// the first.
+    /// Sends datagrams in a visit to the host. Those for which there is no buffer are lost, unless that is so
+    /// for the first.
     fn send_each(&self, system: &mut System<'_>, transmit: &Transmit<'_>) -> Result<(), Error> {
         let socket = system::UdpSocket::from(self.socket().fd);
         let (to, address) = (endpoint(transmit.destination), transmit.src_ip.map(ip_address));

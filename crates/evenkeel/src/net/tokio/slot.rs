@@ -61,7 +61,8 @@ impl Slot {
         })
     }
 
-    /// Returns those of `kinds` for which the socket is ready. If it is for none, has the task woken when it is.
+    /// Returns those of `kinds` for which the socket is ready. If it is for none, has the task woken when it
+    /// is.
     pub(super) fn poll_ready(
         &self,
         socket: &Socket,

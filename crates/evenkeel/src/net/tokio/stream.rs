@@ -29,9 +29,9 @@ pub struct TcpStream {
     inner: Blocking,
     read: Slot,
     write: Slot,
-    /// Whether the last read has found less than it had room for. An end of the stream behind that is an event of
-    /// its own, for another poll of the task: hyper drops its answer if it meets the end of a request's stream
-    /// in the poll in which it has read the request.
+    /// Whether the last read has found less than it had room for. An end of the stream behind that is an
+    /// event of its own, for another poll of the task: hyper drops its answer if it meets the end of a
+    /// request's stream in the poll in which it has read the request.
     has_drained: AtomicBool,
     /// Whether the connection is aborted when the stream is dropped.
     aborts: AtomicBool,
@@ -219,8 +219,8 @@ impl TcpStream {
         split::split(self)
     }
 
-    /// Splits the stream into a half that reads and a half that writes, for different tasks. When the latter is
-    /// dropped, writing ends.
+    /// Splits the stream into a half that reads and a half that writes, for different tasks. When the latter
+    /// is dropped, writing ends.
     #[must_use]
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         split::into_split(self)

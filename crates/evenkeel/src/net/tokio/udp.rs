@@ -31,8 +31,8 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Binds a socket to an address and port of `net`. The unspecified address stands for all addresses of the
-    /// host, and port 0 for a free port.
+    /// Binds a socket to an address and port of `net`. The unspecified address stands for all addresses of
+    /// the host, and port 0 for a free port.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], or a limit of the host. Also if the
@@ -62,8 +62,8 @@ impl UdpSocket {
 
     // --- Receive ---
 
-    /// Receives a datagram, and returns its length and the address that it came from. Bytes beyond the length of
-    /// `buffer` are lost. No datagram is lost if the call is cancelled.
+    /// Receives a datagram, and returns its length and the address that it came from. Bytes beyond the length
+    /// of `buffer` are lost. No datagram is lost if the call is cancelled.
     ///
     /// # Errors
     /// If the device is gone.
@@ -71,8 +71,8 @@ impl UdpSocket {
         Ok(wait_in(self.socket(), Kinds::READABLE, |system| self.copy_in(system, buffer)).await?)
     }
 
-    /// Receives a datagram as [`recv_from`](Self::recv_from) does, or has the task woken when there is one. Only
-    /// the last task that polls for receiving is woken.
+    /// Receives a datagram as [`recv_from`](Self::recv_from) does, or has the task woken when there is one.
+    /// Only the last task that polls for receiving is woken.
     ///
     /// # Errors
     /// Those of [`recv_from`](Self::recv_from).
@@ -187,8 +187,8 @@ impl UdpSocket {
     /// Sends a datagram. Returns its length.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NetworkUnreachable`] without a route, [`io::ErrorKind::PermissionDenied`] to a broadcast
-    /// address without [permission](Self::set_broadcast), and EMSGSIZE if it is too long.
+    /// [`io::ErrorKind::NetworkUnreachable`] without a route, [`io::ErrorKind::PermissionDenied`] to a
+    /// broadcast address without [permission](Self::set_broadcast), and EMSGSIZE if it is too long.
     pub async fn send_to(&self, payload: &[u8], address: impl ToSocketAddrs) -> io::Result<usize> {
         let Some(address) = lookup_host(address).await?.next() else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no addresses to send data to"));
@@ -196,8 +196,8 @@ impl UdpSocket {
         self.send_when_possible(payload, endpoint(address)).await
     }
 
-    /// Sends a datagram as [`send_to`](Self::send_to) does, or has the task woken when there is a buffer. Only the
-    /// last task that polls for sending is woken.
+    /// Sends a datagram as [`send_to`](Self::send_to) does, or has the task woken when there is a buffer.
+    /// Only the last task that polls for sending is woken.
     ///
     /// # Errors
     /// Those of [`send_to`](Self::send_to).
@@ -370,8 +370,8 @@ impl UdpSocket {
         self.inner.broadcast()
     }
 
-    /// Returns the pending error of the socket. There is none: errors of UDP are returned by the calls that they
-    /// belong to.
+    /// Returns the pending error of the socket. There is none: errors of UDP are returned by the calls that
+    /// they belong to.
     ///
     /// # Errors
     /// None: it is there for the likeness.
