@@ -30,7 +30,7 @@ struct Handle {
     helper: Mutex<Option<JoinHandle<()>>>,
     /// The asynchronous runtimes that have sockets of the host.
     #[cfg(feature = "tokio")]
-    runtimes: super::tokio::Runtimes,
+    runtimes: super::runtimes::Runtimes,
     /// The host at the other end of a cable.
     peer: Option<Net>,
 }
@@ -53,7 +53,7 @@ impl Net {
             observer,
             helper,
             #[cfg(feature = "tokio")]
-            runtimes: super::tokio::Runtimes::default(),
+            runtimes: super::runtimes::Runtimes::default(),
             peer,
         })))
     }
@@ -63,7 +63,7 @@ impl Net {
     }
 
     #[cfg(feature = "tokio")]
-    pub(super) fn runtimes(&self) -> &super::tokio::Runtimes {
+    pub(super) fn runtimes(&self) -> &super::runtimes::Runtimes {
         &self.0.runtimes
     }
 

@@ -30,7 +30,7 @@ const QUIET_PERIODS: u32 = 4;
 
 /// The time for which a task that drives is left alone before the helper looks whether its runtime still
 /// runs.
-const TASK_PERIOD: Duration = Duration::from_millis(500);
+const TASK_PERIOD: Duration = Duration::from_millis(750);
 
 /// The longest time for which connections go on after the last handle is gone. Their peers have not
 /// acknowledged everything, or not closed.

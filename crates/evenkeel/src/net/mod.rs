@@ -45,6 +45,8 @@ mod helper;
 mod listener;
 mod primitives;
 mod roles;
+#[cfg(feature = "tokio")]
+mod runtimes;
 mod seat;
 mod settings;
 mod shared;

@@ -31,8 +31,8 @@
 //!
 //! A task of an asynchronous runtime takes the role from a thread and from the helper, and keeps it until its
 //! runtime ends. Then it hands the role over, first to the task of another runtime. A runtime may stop
-//! without an end, such as one of a single thread between two calls of `block_on`. So the helper looks twice
-//! a second. If there is work that the task has left alone, the helper takes the role until the task runs
+//! without an end, such as one of a single thread between two calls of `block_on`. So the helper looks
+//! every 750 ms. If there is work that the task has left alone, the helper takes the role until the task runs
 //! again.
 
 use std::sync::Arc;

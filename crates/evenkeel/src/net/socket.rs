@@ -31,7 +31,7 @@ pub(super) enum Account {
     Listener(Arc<ListenerProcess>),
     /// The process of an asynchronous runtime.
     #[cfg(feature = "tokio")]
-    Runtime(Arc<super::tokio::Attached>),
+    Runtime(Arc<super::runtimes::Attached>),
 }
 
 /// A process that ends when its last socket is gone.

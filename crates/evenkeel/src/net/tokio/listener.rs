@@ -14,8 +14,8 @@ use super::super::address::socket_addr;
 use super::super::handle::Net;
 use super::super::listener::TcpListener as Blocking;
 use super::super::socket::Account;
-use super::each_address;
-use super::runtime::Runtimes;
+use super::convert::each_address;
+use super::runtime;
 use super::slot::{Slot, wait_in};
 use super::stream::TcpStream;
 
@@ -46,7 +46,7 @@ impl TcpListener {
         address: impl ToSocketAddrs,
         config: &ListenerConfig,
     ) -> io::Result<Self> {
-        let runtime = Runtimes::current(net)?;
+        let runtime = runtime::current(net)?;
         each_address(address, async |address| {
             let inner = Blocking::bind_to(net, Account::Runtime(runtime.clone()), address, config)?;
             Ok(Self { inner, accept: Slot::new(net) })

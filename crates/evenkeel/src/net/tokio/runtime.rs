@@ -1,22 +1,22 @@
-//! The runtimes that have sockets of a host, and the task by which each drives it.
+//! The task by which a runtime drives a host.
 
 use std::future::Future;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use ::tokio::io::Interest;
 use ::tokio::io::unix::AsyncFd;
-use ::tokio::runtime::{Handle, Id};
-use evenkeel_core::process::ProcessId;
+use ::tokio::runtime::Handle;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::Alarm;
 
 use super::super::handle::Net;
 use super::super::roles::TaskRole;
+use super::super::runtimes::Attached;
 use super::super::seat::Seat;
 use super::super::shared::{Held, Shared};
 use crate::ended::Next;
@@ -27,61 +27,13 @@ const TURNS_PER_POLL: usize = 4;
 /// The time after which the task goes on when the kernel is out of memory.
 const BETTER_TIMES: Duration = Duration::from_millis(1);
 
-/// The runtimes that have sockets of a host.
-#[derive(Debug, Default)]
-pub(crate) struct Runtimes(Mutex<Vec<Weak<Attached>>>);
-
-/// A runtime that has sockets of a host: a process of the host.
-pub(crate) struct Attached {
-    runtime: Id,
-    shared: Arc<Shared>,
-    process: ProcessId,
-    /// The place of the task.
-    seat: Arc<Seat>,
-    /// Whether the task has ended, with the runtime or with the host.
-    has_ended: AtomicBool,
-}
-
-impl Runtimes {
-    /// Returns the runtime of the caller. At its first call, the runtime begins to drive the host.
-    pub(super) fn current(net: &Net) -> io::Result<Arc<Attached>> {
-        let handle = Handle::try_current().map_err(io::Error::other)?;
-        let mut runtimes = net.runtimes().0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_current =
-            |it: &Arc<Attached>| it.runtime == handle.id() && !it.has_ended.load(Ordering::Acquire);
-        if let Some(current) = runtimes.iter().filter_map(Weak::upgrade).find(is_current) {
-            return Ok(current);
-        }
-        let attached = Arc::new(Attached::new(handle.id(), net.shared()));
-        handle.spawn(Drive::new(&attached)?);
-        runtimes.retain(|other| other.strong_count() > 0);
-        runtimes.push(Arc::downgrade(&attached));
-        Ok(attached)
-    }
-}
-
-impl Attached {
-    fn new(runtime: Id, shared: &Arc<Shared>) -> Self {
-        let (now, seat) = (shared.now(), shared.seat());
-        let process = shared.lock().host().attach("tokio", 0, now);
-        Self { runtime, shared: Arc::clone(shared), process, seat, has_ended: AtomicBool::new(false) }
-    }
-
-    pub(crate) const fn process(&self) -> ProcessId {
-        self.process
-    }
-}
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        self.shared.lock().end(self.process);
-    }
-}
-
-impl std::fmt::Debug for Attached {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Attached").field("process", &self.process).finish_non_exhaustive()
-    }
+/// Returns the runtime of the caller. At its first call, the runtime begins to drive the host.
+pub(super) fn current(net: &Net) -> io::Result<Arc<Attached>> {
+    let handle = Handle::try_current().map_err(io::Error::other)?;
+    net.runtimes().get(handle.id(), net.shared(), |attached| {
+        handle.spawn(Drive::new(attached)?);
+        Ok(())
+    })
 }
 
 /// The task of a runtime that drives a host.
@@ -243,8 +195,8 @@ impl Future for Drive {
 
 impl Drop for Drive {
     fn drop(&mut self) {
-        let Attached { shared, seat, has_ended, .. } = &*self.attached;
-        has_ended.store(true, Ordering::Release);
+        let Attached { shared, seat, .. } = &*self.attached;
+        self.attached.end();
         let mut held = shared.lock();
         if held.roles.driving_task().is_some_and(|driver| Arc::ptr_eq(driver, seat)) {
             held.is_napping = false;
@@ -291,7 +243,7 @@ mod tests {
         until(&|held| held.is_napping && held.roles.driving_seat().is_some() && is_late(held));
         let runtime = runtime();
         // It makes no call that would wake the thread.
-        let _attached = runtime.block_on(async { Runtimes::current(&net) }).unwrap();
+        let _attached = runtime.block_on(async { current(&net) }).unwrap();
         until(&|held| held.roles.task_drives() && held.roles.parked() == 1);
         drop(runtime);
         // The thread drives again.

@@ -35,13 +35,20 @@ pub struct OwnedWriteHalf {
 #[derive(Debug)]
 pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
 
-pub(super) fn split(stream: &mut TcpStream) -> (ReadHalf<'_>, WriteHalf<'_>) {
-    (ReadHalf(stream), WriteHalf(stream))
-}
+impl TcpStream {
+    /// Splits the stream into a half that reads and a half that writes, which borrow it.
+    #[must_use]
+    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        (ReadHalf(self), WriteHalf(self))
+    }
 
-pub(super) fn into_split(stream: TcpStream) -> (OwnedReadHalf, OwnedWriteHalf) {
-    let stream = Arc::new(stream);
-    (OwnedReadHalf(Arc::clone(&stream)), OwnedWriteHalf { stream, shuts_down: true })
+    /// Splits the stream into a half that reads and a half that writes, for different tasks. When the latter is
+    /// dropped, writing ends.
+    #[must_use]
+    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+        let stream = Arc::new(self);
+        (OwnedReadHalf(Arc::clone(&stream)), OwnedWriteHalf { stream, shuts_down: true })
+    }
 }
 
 fn reunite(read: OwnedReadHalf, mut write: OwnedWriteHalf) -> Result<TcpStream, ReuniteError> {

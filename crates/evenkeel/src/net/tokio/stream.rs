@@ -17,10 +17,9 @@ use evenkeel_core::tcp::connection::{Info, StreamOption};
 use super::super::handle::Net;
 use super::super::socket::{Account, Socket};
 use super::super::stream::TcpStream as Blocking;
-use super::runtime::Runtimes;
+use super::convert::{each_address, interests, readiness};
+use super::runtime;
 use super::slot::{Slot, ready_for, try_in, wait_in};
-use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
-use super::{each_address, interests, readiness};
 use crate::error::Error;
 
 /// A TCP stream, for tasks.
@@ -45,7 +44,7 @@ impl TcpStream {
     /// [`io::ErrorKind::NetworkUnreachable`], or a limit of the host. Also if the caller is outside of a
     /// runtime.
     pub async fn connect(net: &Net, address: impl ToSocketAddrs) -> io::Result<Self> {
-        let runtime = Runtimes::current(net)?;
+        let runtime = runtime::current(net)?;
         each_address(address, async |address| {
             let inner = Blocking::begin_to_connect(net, Account::Runtime(runtime.clone()), address)?;
             let socket = inner.socket();
@@ -209,21 +208,6 @@ impl TcpStream {
     pub fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.write.poll_ready(self.socket(), Kinds::WRITABLE, context))?;
         Poll::Ready(Ok(()))
-    }
-
-    // --- Halves ---
-
-    /// Splits the stream into a half that reads and a half that writes, which borrow it.
-    #[must_use]
-    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
-        split::split(self)
-    }
-
-    /// Splits the stream into a half that reads and a half that writes, for different tasks. When the latter
-    /// is dropped, writing ends.
-    #[must_use]
-    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
-        split::into_split(self)
     }
 
     // --- Questions and settings ---

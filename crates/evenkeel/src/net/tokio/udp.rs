@@ -14,9 +14,9 @@ use super::super::address::{endpoint, socket_addr};
 use super::super::handle::Net;
 use super::super::socket::{Account, Socket};
 use super::super::udp::UdpSocket as Blocking;
-use super::runtime::Runtimes;
+use super::convert::{each_address, interests, readiness};
+use super::runtime;
 use super::slot::{Slot, ready_for, try_in, wait_in};
-use super::{each_address, interests, readiness};
 use crate::error::Error;
 
 /// A UDP socket, for tasks.
@@ -38,7 +38,7 @@ impl UdpSocket {
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], or a limit of the host. Also if the
     /// caller is outside of a runtime.
     pub async fn bind(net: &Net, address: impl ToSocketAddrs) -> io::Result<Self> {
-        let runtime = Runtimes::current(net)?;
+        let runtime = runtime::current(net)?;
         each_address(address, async |address| {
             let inner = Blocking::bind_to(net, Account::Runtime(runtime.clone()), address)?;
             Ok(Self { inner, receive: Slot::new(net), send: Slot::new(net) })
