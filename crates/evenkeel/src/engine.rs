@@ -84,19 +84,8 @@ impl Engine {
 
     /// Registers `attend`, which the engine calls after another thread has notified `event`. A busy core
     /// calls it within 20 µs or one unit, because it sees the notification without a system call.
-    pub fn attend_event(
-        &mut self,
-        event: &EventFd,
-        mut attend: impl FnMut(&mut Host, Instant) + Send + 'static,
-    ) {
-        let taken = event.clone();
-        let attend = move |host: &mut Host, now| {
-            if taken.take() {
-                attend(host, now);
-            }
-            false
-        };
-        self.driver.outside.attend(event.fd(), Some(event.clone()), Box::new(attend));
+    pub fn attend_event(&mut self, event: &EventFd, attend: impl FnMut(&mut Host, Instant) + Send + 'static) {
+        self.driver.outside.attend_event(event, attend);
     }
 
     /// Registers `attend` for long work, which starts when `fd` is readable. Each call does a small piece

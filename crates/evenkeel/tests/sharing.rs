@@ -298,3 +298,29 @@ fn a_call_waits_for_its_time_and_not_for_less() {
     assert!(waits(socket) >= Duration::from_millis(30));
     assert!(parked.join().unwrap() >= Duration::from_millis(30));
 }
+
+#[test]
+fn snapshots_are_taken_from_any_thread_whoever_drives() {
+    let (client, server) = hosts();
+    let socket = bound(&server, 1);
+    let reader = server.metrics().unwrap();
+    let read = || {
+        let snapshot = reader.snapshot(Duration::from_secs(30)).unwrap();
+        snapshot.check().unwrap();
+        snapshot.sockets.len()
+    };
+    // Nobody is in a call.
+    assert_eq!(read(), server.snapshot().sockets.len());
+    let begun = Barrier::new(2);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            begun.wait();
+            socket.recv_from(&mut [0; 10]).unwrap();
+        });
+        begun.wait();
+        let sockets = read();
+        assert!(sockets > 0);
+        let asking = UdpSocket::bind(&client, "0.0.0.0:0").unwrap();
+        asking.send_to(b"x", (SERVER, 1)).unwrap();
+    });
+}

@@ -50,6 +50,22 @@ impl Outside {
         self.wake_sleeper();
     }
 
+    /// Registers the callback for an event that other threads notify.
+    pub(crate) fn attend_event(
+        &mut self,
+        event: &EventFd,
+        mut attend: impl FnMut(&mut Host, Instant) + Send + 'static,
+    ) {
+        let taken = event.clone();
+        let attend = move |host: &mut Host, now| {
+            if taken.take() {
+                attend(host, now);
+            }
+            false
+        };
+        self.attend(event.fd(), Some(event.clone()), Box::new(attend));
+    }
+
     /// Adds a device with `add`, which hands it to the host.
     pub(crate) fn add_device(
         &mut self,

@@ -7,11 +7,13 @@ use std::thread::JoinHandle;
 
 use evenkeel_core::host::{Host, System};
 use evenkeel_core::process::ProcessId;
+use evenkeel_core::time::Instant;
 
 use super::helper;
 use super::shared::Shared;
 use crate::driver::Driver;
 use crate::error::Error;
+use crate::metrics::{self, Reader, Snapshot};
 use crate::observer::Observer;
 
 /// A host that the sockets of a program share, from any number of threads.
@@ -27,6 +29,8 @@ struct Handle {
     /// The process of UDP sockets, and of streams that this host has opened.
     process: ProcessId,
     observer: Observer,
+    /// The handle of snapshots, once one was asked for.
+    reader: Mutex<Option<Reader>>,
     helper: Mutex<Option<JoinHandle<()>>>,
     /// The asynchronous runtimes that have sockets of the host.
     #[cfg(feature = "tokio")]
@@ -51,6 +55,7 @@ impl Net {
             shared,
             process,
             observer,
+            reader: Mutex::default(),
             helper,
             #[cfg(feature = "tokio")]
             runtimes: super::runtimes::Runtimes::default(),
@@ -97,6 +102,30 @@ impl Net {
         let result = with(held.host());
         held.driver.wake_early_sleeper();
         result
+    }
+
+    /// Takes a snapshot of the host: every frame, drop, socket, device and process. No other thread uses the
+    /// host meanwhile. The times of threads are not in it, as the kernel counts them for each thread.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let (mut held, elapsed) = (self.shared().lock(), self.shared().now().since(Instant::ZERO));
+        Snapshot::of(held.host(), &self.0.observer, elapsed)
+    }
+
+    /// Returns a handle that takes snapshots of the host from any thread. The thread that drives the host
+    /// answers, so no caller waits for the lock. It suits readers that must not disturb, such as an endpoint
+    /// for other processes (`metrics::Endpoint`, feature `json`).
+    ///
+    /// # Errors
+    /// If the process may open no more descriptors.
+    pub fn metrics(&self) -> io::Result<Reader> {
+        let mut reader = self.0.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(reader) = &*reader {
+            return Ok(reader.clone());
+        }
+        let (new, event, answer) = metrics::publish(self.observer())?;
+        self.shared().lock().driver.outside.attend_event(&event, answer);
+        Ok(reader.insert(new).clone())
     }
 
     /// Returns a handle to the measurements of the host's devices.
