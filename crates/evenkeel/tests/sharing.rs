@@ -1,12 +1,14 @@
 //! A host that threads share: who is woken, who does the work, and what is left when threads go.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use evenkeel::link::Clock;
 use evenkeel::net::{Net, TcpListener, TcpStream, UdpSocket};
 use evenkeel_testing::wait_for;
 
@@ -149,7 +151,7 @@ fn a_shutdown_ends_the_calls_that_wait() {
             (&reader).read(&mut [0; 10]).unwrap()
         });
         begun.wait();
-        thread::sleep(Duration::from_millis(5));
+        evenkeel_testing::pause(Duration::from_millis(5));
         near.shutdown(Shutdown::Both).unwrap();
         assert_eq!(reading.join().unwrap(), 0);
     });
@@ -219,14 +221,14 @@ fn a_token_goes_round_through_all_threads() {
     let (client, server) = hosts();
     let sockets: Vec<_> = (0..THREADS)
         .map(|nth| {
-            let (net, port) = if nth % 2 == 0 { (&client, 100) } else { (&server, 200) };
+            let (net, port) = if nth.is_multiple_of(2) { (&client, 100) } else { (&server, 200) };
             let socket = UdpSocket::bind(net, ("0.0.0.0", port + nth as u16)).unwrap();
             socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
             socket
         })
         .collect();
     let address = |nth: usize| {
-        let (host, port) = if nth % 2 == 0 { ("10.0.0.1", 100) } else { (SERVER, 200) };
+        let (host, port) = if nth.is_multiple_of(2) { ("10.0.0.1", 100) } else { (SERVER, 200) };
         (host, port + nth as u16)
     };
     let passed = AtomicUsize::new(0);
@@ -290,9 +292,10 @@ fn a_call_waits_for_its_time_and_not_for_less() {
     // A second thread, so that one drives and one is parked.
     let other = socket.try_clone().unwrap();
     let waits = move |socket: UdpSocket| {
-        let begun = Instant::now();
+        let clock = Clock::start();
+        let begun = clock.now();
         assert_eq!(socket.recv_from(&mut [0; 10]).unwrap_err().kind(), ErrorKind::WouldBlock);
-        begun.elapsed()
+        clock.now().since(begun)
     };
     let parked = thread::spawn(move || waits(other));
     assert!(waits(socket) >= Duration::from_millis(30));

@@ -107,7 +107,7 @@ fn a_graceful_shutdown_answers_the_request_that_is_open() {
         || {
             let open = thread::spawn(|| client(&format!("{CURL} http://10.77.0.2/"), b""));
             // The request is on its way by then, or comes too late and is refused.
-            thread::sleep(Duration::from_millis(500));
+            evenkeel_testing::pause(Duration::from_millis(500));
             end.send(()).unwrap();
             assert_eq!(open.join().unwrap(), "The answer took a second.\n");
             assert_eq!(client("curl --silent --max-time 5 http://10.77.0.2/", b""), "");
