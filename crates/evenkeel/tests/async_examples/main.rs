@@ -122,6 +122,8 @@ fn a_graceful_shutdown_answers_the_request_that_is_open() {
             let open = thread::spawn(|| client(&format!("{CURL} http://10.77.0.2/"), b""));
             begun.recv_timeout(Duration::from_secs(30)).unwrap();
             end.send(()).unwrap();
+            let early = is_over.recv_timeout(Duration::from_millis(200));
+            assert!(early.is_err(), "a request is still open");
             release.notify_one();
             assert_eq!(open.join().unwrap(), "The last answer.\n");
             is_over.recv_timeout(Duration::from_secs(30)).unwrap();
