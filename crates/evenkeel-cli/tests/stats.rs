@@ -203,3 +203,20 @@ fn a_command_without_a_place_for_its_socket_runs_without_it() {
     let output = command.env("XDG_RUNTIME_DIR", "/dev/null").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+#[test]
+fn a_router_shows_its_devices_with_the_counters_of_the_operating_system() {
+    common::in_namespace("a_router_shows_its_devices_with_the_counters_of_the_operating_system", || {
+        let session = Session::new("stats-route");
+        let links = ["--link", "tap:eksa,10.0.1.1/24", "--link", "tap:eksb,10.0.2.1/24"];
+        let running = session.start(&[&["route"], &links[..]].concat());
+        let [process] = &session.stats(&[&running.pid()])[..] else { panic!("one process") };
+        let interfaces = process["hosts"][0]["interfaces"].as_array().unwrap();
+        let names: Vec<_> = interfaces.iter().map(|interface| interface["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["eksa", "eksb"]);
+        for interface in interfaces {
+            assert!(interface["device"]["kernel"]["tx_dropped"].is_u64(), "{interface:#}");
+        }
+        running.end();
+    });
+}

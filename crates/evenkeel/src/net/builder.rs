@@ -43,6 +43,31 @@ pub struct Builder {
 const CABLE_ADDRESSES: [[&str; 2]; 2] = [["10.0.0.1/24", "fd00::1/64"], ["10.0.0.2/24", "fd00::2/64"]];
 const TAP_ADDRESSES: [&str; 2] = ["10.77.0.2/24", "10.77.0.1/24"];
 
+impl Net {
+    /// Opens a host on a link: `tap:NAME`, `packet:NAME` or `cable`, as [`Builder::link`] describes.
+    ///
+    /// # Errors
+    /// [`Builder::open`]
+    pub fn open(link: &str) -> io::Result<Self> {
+        Self::builder().link(link).open()
+    }
+
+    /// Returns the settings of a host that is to be opened.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Opens two hosts that a cable in memory joins. They have the addresses 10.0.0.1 and fd00::1, and
+    /// 10.0.0.2 and fd00::2.
+    ///
+    /// # Errors
+    /// If the process may open no more descriptors or threads.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        Ok(Builder::default().open_pair()?)
+    }
+}
+
 impl Builder {
     /// Sets the link of the host:
     ///

@@ -8,7 +8,6 @@ use std::thread::JoinHandle;
 use evenkeel_core::host::{Host, System};
 use evenkeel_core::process::ProcessId;
 
-use super::builder::Builder;
 use super::helper;
 use super::shared::Shared;
 use crate::driver::Driver;
@@ -37,29 +36,6 @@ struct Handle {
 }
 
 impl Net {
-    /// Opens a host on a link: `tap:NAME`, `packet:NAME` or `cable`, as [`Builder::link`] describes.
-    ///
-    /// # Errors
-    /// [`Builder::open`]
-    pub fn open(link: &str) -> io::Result<Self> {
-        Self::builder().link(link).open()
-    }
-
-    /// Returns the settings of a host that is to be opened.
-    #[must_use]
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
-    /// Opens two hosts that a cable in memory joins. They have the addresses 10.0.0.1 and fd00::1, and
-    /// 10.0.0.2 and fd00::2.
-    ///
-    /// # Errors
-    /// If the process may open no more descriptors or threads.
-    pub fn pair() -> io::Result<(Self, Self)> {
-        Ok(Builder::default().open_pair()?)
-    }
-
     /// Returns the host at the other end of the cable, if this host was opened on one.
     #[must_use]
     pub fn peer(&self) -> Option<&Self> {

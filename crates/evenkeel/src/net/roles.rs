@@ -37,7 +37,7 @@
 
 use std::sync::Arc;
 
-use super::seat::Seat;
+use super::seat::{Seat, Succession};
 
 /// The driver of a host.
 #[derive(Debug)]
@@ -97,11 +97,6 @@ pub(crate) enum TaskRole {
     /// Another task drives.
     Waits,
 }
-
-/// The thread or task that has to be woken after a change of roles, if any.
-#[derive(Debug)]
-#[must_use]
-pub(crate) struct Succession(pub(super) Option<Arc<Seat>>);
 
 /// Hands over the role of the driver at once, so many times after the helper had to.
 #[derive(Debug, Default)]

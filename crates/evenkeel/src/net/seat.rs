@@ -9,7 +9,6 @@ use std::task::{Wake, Waker};
 use evenkeel_core::time::Duration;
 
 use super::primitives::{AtomicBool, AtomicUsize, Ordering, Parking};
-use super::roles::Succession;
 
 /// A thread or a task that waits in a call. It is the host's waker: the host wakes it when the call may go
 /// on.
@@ -36,6 +35,11 @@ pub(crate) struct Rousing {
     /// The number of threads whose calls may go on, and have not yet.
     called: AtomicUsize,
 }
+
+/// The thread or task that has to be woken after a change of roles, if any.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Succession(pub(crate) Option<Arc<Seat>>);
 
 impl Seat {
     pub(crate) fn new(rousing: &Arc<Rousing>) -> Arc<Self> {

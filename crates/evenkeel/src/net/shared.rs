@@ -14,8 +14,8 @@ use evenkeel_core::process::ProcessId;
 use evenkeel_core::time::Instant;
 use evenkeel_link::{Clock, EventFd, Nap, Notifier};
 
-use super::roles::{Roles, Succession};
-use super::seat::{Rousing, Seat};
+use super::roles::Roles;
+use super::seat::{Rousing, Seat, Succession};
 use crate::driver::Driver;
 use crate::ended::Next;
 #[cfg(feature = "tokio")]

@@ -38,11 +38,6 @@ const KNOWN: &[(Difference, &str, &[&str])] = &[
     ),
     (
         Missing,
-        "data for a connection that was shut down in both directions is discarded without a reset",
-        &["tcp_close::write_after_the_peer_shut_down_both_is_a_broken_pipe"],
-    ),
-    (
-        Missing,
         "there is no option for the time to live",
         &[
             "tcp_options::ttl_is_64_at_first",
@@ -124,6 +119,11 @@ const KNOWN: &[(Difference, &str, &[&str])] = &[
         Kept,
         "joining a group again does nothing, as its one membership is on every interface",
         &["udp_groups::second_join_is_refused"],
+    ),
+    (
+        Kept,
+        "data for a direction that was shut down is acknowledged and discarded, as in BSD, and not reset",
+        &["tcp_close::write_after_the_peer_shut_down_both_is_a_broken_pipe"],
     ),
     (
         Kept,
