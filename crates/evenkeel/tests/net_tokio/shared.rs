@@ -91,6 +91,7 @@ fn threads_and_a_runtime_share_a_host() {
 
 /// The runtime ends while a thread is parked and connections are open.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a thread does not tell when it is parked")]
 fn a_runtime_that_ends_hands_its_role_over() {
     for runtime in runtimes() {
         let (client, server) = Net::pair().unwrap();

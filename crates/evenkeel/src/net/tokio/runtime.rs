@@ -274,13 +274,14 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "nothing is to happen meanwhile")]
     fn an_idle_host_is_left_alone() {
         let (net, _socket, _runtime) = driven();
         let turns = || net.shared().lock().task_turns;
         // The first announcements are over.
-        std::thread::sleep(Duration::from_millis(200));
+        evenkeel_testing::pause(Duration::from_millis(200));
         let before = turns();
-        std::thread::sleep(Duration::from_millis(300));
+        evenkeel_testing::pause(Duration::from_millis(300));
         assert!(turns() - before < 20, "{} turns", turns() - before);
     }
 }
