@@ -120,12 +120,7 @@ fn a_graceful_shutdown_answers_the_request_that_is_open() {
         },
         move || {
             let open = thread::spawn(|| client(&format!("{CURL} http://10.77.0.2/"), b""));
-<<<<<<< HEAD
-            // The request is on its way by then, or comes too late and is refused.
-            evenkeel_testing::pause(Duration::from_millis(500));
-=======
             begun.recv_timeout(Duration::from_secs(30)).unwrap();
->>>>>>> 33132024065b8bdf7d3c7bd8bf3249f82e7859ec
             end.send(()).unwrap();
             let early = is_over.recv_timeout(Duration::from_millis(200));
             assert!(early.is_err(), "a request is still open");

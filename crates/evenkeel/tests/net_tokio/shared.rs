@@ -116,7 +116,7 @@ fn a_runtime_that_ends_hands_its_role_over() {
             }
         });
         // However far the thread is by now.
-        evenkeel_testing::pause(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20));
         drop(runtime);
         let socket = blocking_udp(&client, "0.0.0.0:0");
         (0..100).for_each(|n| ask(&socket, "10.0.0.2:7", n));
