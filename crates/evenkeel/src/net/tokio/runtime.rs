@@ -274,7 +274,6 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "nothing is to happen meanwhile")]
     fn an_idle_host_is_left_alone() {
         let (net, _socket, _runtime) = driven();
         let turns = || net.shared().lock().task_turns;
