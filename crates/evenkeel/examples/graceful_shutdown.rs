@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use evenkeel::net::Net;
 use evenkeel::net::tokio::{TcpListener, TcpStream};
 
@@ -34,15 +34,20 @@ impl axum::serve::Listener for Listening {
     }
 }
 
-/// Serves until `end`, and then until all requests are answered.
-pub(crate) async fn serve(net: &Net, end: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-    let slow = async || {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        "The answer took a second.\n"
-    };
+/// Serves `answer` until `end`, and then until all requests are answered.
+pub(crate) async fn serve(
+    net: &Net,
+    answer: MethodRouter,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
     let listener = Listening(TcpListener::bind(net, "0.0.0.0:80").await?);
-    let service = Router::new().route("/", get(slow));
+    let service = Router::new().route("/", answer);
     axum::serve(listener, service).with_graceful_shutdown(end).await
+}
+
+async fn slow() -> &'static str {
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    "The answer took five seconds.\n"
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -54,5 +59,5 @@ async fn main() -> io::Result<()> {
             std::future::pending().await
         }
     };
-    serve(&Net::open(&link)?, end).await
+    serve(&Net::open(&link)?, get(slow), end).await
 }

@@ -5,14 +5,14 @@
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::Stdio;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use evenkeel::net::Net;
 use evenkeel_testing::{Program, words};
 use tokio::runtime::Builder;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 #[allow(dead_code, reason = "its main is not called")]
 #[path = "../../examples/axum.rs"]
@@ -99,18 +99,34 @@ fn tls_answers_curl() {
     );
 }
 
+/// The answer waits for the end of the service, and the service for the answer.
 #[test]
 fn a_graceful_shutdown_answers_the_request_that_is_open() {
+    let (begin, begun) = mpsc::channel();
+    let (over, is_over) = mpsc::channel();
     let (end, ended) = oneshot::channel::<()>();
+    let release = Arc::new(Notify::new());
+    let released = Arc::clone(&release);
+    let slow = async move || {
+        begin.send(()).unwrap();
+        released.notified().await;
+        "The last answer.\n"
+    };
     beside(
-        async |net| graceful_shutdown::serve(&net, async { ended.await.unwrap() }).await,
-        || {
+        async move |net| {
+            let end = async { ended.await.unwrap() };
+            graceful_shutdown::serve(&net, ::axum::routing::get(slow), end).await.unwrap();
+            over.send(()).unwrap();
+        },
+        move || {
             let open = thread::spawn(|| client(&format!("{CURL} http://10.77.0.2/"), b""));
-            // The request is on its way by then, or comes too late and is refused.
-            evenkeel_testing::pause(Duration::from_millis(500));
+            begun.recv_timeout(Duration::from_secs(30)).unwrap();
             end.send(()).unwrap();
-            assert_eq!(open.join().unwrap(), "The answer took a second.\n");
-            assert_eq!(client("curl --silent --max-time 5 http://10.77.0.2/", b""), "");
+            let early = is_over.recv_timeout(Duration::from_millis(200));
+            assert!(early.is_err(), "a request is still open");
+            release.notify_one();
+            assert_eq!(open.join().unwrap(), "The last answer.\n");
+            is_over.recv_timeout(Duration::from_secs(30)).unwrap();
         },
     );
 }

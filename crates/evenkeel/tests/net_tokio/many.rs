@@ -82,3 +82,36 @@ fn each_of_ten_thousand_tasks_exchanges_datagrams() {
         all(tasks).await
     });
 }
+
+/// Each datagram and each connection goes to one of the tasks, and none is left over.
+#[test]
+fn several_tasks_wait_for_one_socket() {
+    const EACH: usize = 50;
+    on_each(async |client, server| {
+        let socket = Arc::new(UdpSocket::bind(&server, "0.0.0.0:7").await?);
+        let listener = Arc::new(TcpListener::bind(&server, "0.0.0.0:7").await?);
+        let mut tasks = JoinSet::new();
+        for _ in 0..8 {
+            let (socket, listener) = (Arc::clone(&socket), Arc::clone(&listener));
+            tasks.spawn(async move {
+                for _ in 0..EACH {
+                    let (len, from) = socket.recv_from(&mut [0; 4]).await?;
+                    socket.send_to(&[0; 4][..len], from).await?;
+                    listener.accept().await?.0.write_u8(1).await?;
+                }
+                Ok::<_, io::Error>(())
+            });
+        }
+        let asking = UdpSocket::bind(&client, "0.0.0.0:0").await?;
+        asking.connect("10.0.0.2:7").await?;
+        for _ in 0..8 * EACH {
+            asking.send(b"next").await?;
+            assert_eq!(asking.recv(&mut [0; 4]).await?, 4);
+            assert_eq!(TcpStream::connect(&client, "10.0.0.2:7").await?.read_u8().await?, 1);
+        }
+        while let Some(task) = tasks.join_next().await {
+            task.unwrap()?;
+        }
+        Ok(())
+    });
+}

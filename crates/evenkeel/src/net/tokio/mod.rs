@@ -1,6 +1,6 @@
 //! Sockets on tokio's runtimes.
 //!
-//! The types have the names and the calls of [`tokio::net`](::tokio::net). The first argument of a
+//! The types have the names and the calls of [`tokio::net`]. The first argument of a
 //! constructor is the host. A task of the runtime drives the host, and does the protocol work of the
 //! runtime's sockets.
 //!

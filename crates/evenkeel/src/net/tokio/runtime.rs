@@ -278,9 +278,9 @@ mod tests {
         let (net, _socket, _runtime) = driven();
         let turns = || net.shared().lock().task_turns;
         // The first announcements are over.
-        std::thread::sleep(Duration::from_millis(200));
+        evenkeel_testing::pause(Duration::from_millis(200));
         let before = turns();
-        std::thread::sleep(Duration::from_millis(300));
+        evenkeel_testing::pause(Duration::from_millis(300));
         assert!(turns() - before < 20, "{} turns", turns() - before);
     }
 }
