@@ -42,8 +42,8 @@ impl TcpStream {
         (ReadHalf(self), WriteHalf(self))
     }
 
-    /// Splits the stream into a half that reads and a half that writes, for different tasks. When the latter is
-    /// dropped, writing ends.
+    /// Splits the stream into a half that reads and a half that writes, for different tasks. When the latter
+    /// is dropped, writing ends.
     #[must_use]
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         let stream = Arc::new(self);
