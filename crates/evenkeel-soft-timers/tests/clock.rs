@@ -277,30 +277,36 @@ fn what_is_cleared_is_not_called_and_not_kept() {
 }
 
 /// Each call takes a good part of the interval: were the next one due an interval after that, calls would be
-/// later and later.
+/// later and later. A machine that gives its core to others makes calls late, too, so it is tried again.
 #[test]
 fn calls_at_an_interval_do_not_drift_and_none_is_early() {
-    const EVERY: u64 = 100_000;
-    const CALLS: u64 = 10;
     let clock = start(Backing::Deadline, Waits::Thread);
+    let give_up = clock.measure_time() + 10_000 * MS;
+    while !later_calls_are_on_time(&clock) {
+        assert!(clock.measure_time() < give_up, "calls are later and later");
+    }
+    assert_eq!((clock.trigger(), clock.pending()), (0, 0), "it broke");
+}
+
+/// Returns whether, of calls at an interval that take two fifths of it, the later half was on time.
+fn later_calls_are_on_time(clock: &SoftClock) -> bool {
+    const EVERY: u64 = 100_000;
+    const CALLS: u64 = 20;
     let begin = clock.measure_time();
     let (calls, on_time) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let (counts, counts_on_time) = (Arc::clone(&calls), Arc::clone(&on_time));
     clock.every(EVERY, move |clock| {
-        let (now, nth) = (clock.measure_time(), 1 + counts.fetch_add(1, Ordering::Relaxed));
+        let (now, nth) = (clock.measure_time(), 1 + counts.load(Ordering::Relaxed));
         let due = begin + nth * EVERY;
         assert!(now >= due, "call {nth} was early");
         while clock.measure_time() < now + EVERY * 2 / 5 {}
-        if nth > CALLS && now < due + EVERY / 2 && counts_on_time.fetch_add(1, Ordering::Relaxed) + 1 == CALLS
-        {
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
+        counts_on_time.fetch_add(u64::from(nth > CALLS / 2 && now < due + EVERY / 2), Ordering::Relaxed);
+        // The last: whoever has seen it reads the other count.
+        counts.store(nth, Ordering::Release);
+        if nth == CALLS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    while on_time.load(Ordering::Relaxed) < CALLS && clock.measure_time() < begin + 10_000 * MS {
+    while calls.load(Ordering::Acquire) < CALLS {
         clock.trigger();
     }
-    assert_eq!((on_time.load(Ordering::Relaxed), clock.pending()), (CALLS, 0));
-    let all = calls.load(Ordering::Relaxed);
-    assert_eq!((clock.trigger(), calls.load(Ordering::Relaxed)), (0, all), "it broke");
+    on_time.load(Ordering::Relaxed) == CALLS / 2
 }
