@@ -32,7 +32,8 @@ impl Error {
             Self::Spec(_) | Self::NoDevice(_) | Self::Address(_) | Self::Interface(_) | Self::Route(_) => {
                 (Errno::INVAL, "EINVAL")
             }
-            Self::Link(_) | Self::Os(_) => (Errno::IO, "EIO"),
+            Self::Link(error) => of_link(error),
+            Self::Os(_) => (Errno::IO, "EIO"),
             Self::Memory(_) => (Errno::NOMEM, "ENOMEM"),
             Self::Down => (Errno::NETDOWN, "ENETDOWN"),
             Self::Bind(error) => of_bind(*error),
@@ -52,6 +53,17 @@ impl Error {
             Self::Unsupported(_) => (Errno::NOPROTOOPT, "ENOPROTOOPT"),
             Self::NotConnected => (Errno::DESTADDRREQ, "EDESTADDRREQ"),
         }
+    }
+}
+
+const fn of_link(error: &LinkError) -> (Errno, &'static str) {
+    match error {
+        LinkError::Privilege { .. } => (Errno::PERM, "EPERM"),
+        LinkError::NoDevice { .. } => (Errno::NODEV, "ENODEV"),
+        LinkError::Down { .. } => (Errno::NETDOWN, "ENETDOWN"),
+        LinkError::Busy { .. } | LinkError::Claimed { .. } => (Errno::BUSY, "EBUSY"),
+        LinkError::Os { .. } => (Errno::IO, "EIO"),
+        _ => (Errno::INVAL, "EINVAL"),
     }
 }
 
@@ -165,5 +177,7 @@ mod tests {
             ErrorKind::ConnectionRefused
         );
         assert_eq!(kind(Error::Down), ErrorKind::NetworkDown);
+        let denied = LinkError::Privilege { what: String::new(), capability: "CAP_NET_ADMIN" };
+        assert_eq!(kind(denied.into()), ErrorKind::PermissionDenied);
     }
 }
