@@ -19,9 +19,8 @@ type NotRun = Arc<Mutex<Vec<String>>>;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    let threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|threads| threads.parse().ok());
-    // Many commands keep all cores busy: two of them would show what neither shows alone.
-    arguments.test_threads = arguments.test_threads.or(threads).or(Some(1));
+    // Many commands keep a core busy: more of them would show what none shows alone.
+    arguments.test_threads = arguments.test_threads.or(Some(2));
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let not_run = NotRun::default();
     let mut pages = links::pages(root).unwrap();
