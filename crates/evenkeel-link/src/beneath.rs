@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-/// How often a name is looked up again because a directory on its way was renamed meanwhile.
+/// The number of times that a name is looked up again because a directory on its way was renamed meanwhile.
 const TRIES: usize = 16;
 
 /// A directory whose files are opened by names that cannot lead out of it.

@@ -10,7 +10,7 @@ use crate::sys;
 
 /// The place where one thread sleeps until another wakes it. A wake-up before the sleep prevents it.
 ///
-/// It is apart from [`std::thread::park`], whose wake-ups belong to the program.
+/// A program may use [`std::thread::park`] meanwhile: neither takes wake-ups of the other.
 #[derive(Debug)]
 pub struct Parking(AtomicU32);
 

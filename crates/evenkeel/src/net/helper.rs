@@ -49,7 +49,7 @@ struct Watch<'a> {
     /// The time of the last look, and the number of times that the role of the driver had been taken.
     looked: Instant,
     taken: u64,
-    /// What waited for a call at the last look.
+    /// The segments that waited for a call at the last look, by process.
     uncalled: Vec<(ProcessId, Uncalled)>,
     quiet_periods: u32,
     /// The time at which the helper leaves connections that have not ended; never while the host has a
