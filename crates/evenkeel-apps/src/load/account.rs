@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::time::{Duration, Instant};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde::ser::SerializeMap as _;

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::Serialize;
 

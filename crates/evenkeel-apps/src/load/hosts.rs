@@ -1,7 +1,7 @@
 //! The reports of the hosts of a run.
 
 use evenkeel::Engine;
-use evenkeel_core::time::Duration;
+use evenkeel::raw::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -1,6 +1,6 @@
 //! The results of a run and the report on them.
 
-use evenkeel_core::time::Duration;
+use evenkeel::raw::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
