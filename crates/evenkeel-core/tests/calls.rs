@@ -19,7 +19,7 @@ use evenkeel_core::system::{
     CaptureSocket, EventQueue, Screen, TcpListener, TcpStream, Timer, UdpSocket, UserEvent,
 };
 use evenkeel_core::tcp::connection::{Error, Info, StreamOption};
-use evenkeel_core::tcp::{self, EndpointConfig, ListenerConfig, State};
+use evenkeel_core::tcp::{self, Counter, EndpointConfig, ListenerConfig, State};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
 
@@ -683,6 +683,27 @@ fn a_listener_that_is_closed_resets_a_connection_whose_last_segment_waits_for_a_
     two.call(B, |system| system.close(listener));
     two.settle();
     assert_eq!(two.read(A, stream), Err(StreamError::Failed(Error::Reset)));
+}
+
+#[test]
+fn a_call_on_a_listener_answers_a_bounded_part_of_the_requests_that_wait() {
+    let mut two = Two::new(Architecture::SoftLrp);
+    two.me[B] = two.hosts[B].attach_callers("callers", two.now);
+    let listener = two.listen();
+    let to = IpEndpoint::new(address(B), PORT);
+    for _ in 0..60 {
+        two.call(A, |system| TcpStream::connect(system, to)).unwrap();
+    }
+    two.run(Duration::from_millis(10));
+    let answered = |two: &Two| two.hosts[B].tcp().counters().get(Counter::OutSegs);
+    let mut answers = Vec::new();
+    while answers.last() != Some(&0) {
+        let before = answered(&two);
+        let accepted = two.call(B, |system| listener.accept(system)).map(drop);
+        assert_eq!(accepted, Err(ReceiveError::WouldBlock));
+        answers.push(answered(&two) - before);
+    }
+    assert_eq!(answers, [32, 28, 0]);
 }
 
 #[test]

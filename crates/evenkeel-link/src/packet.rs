@@ -67,7 +67,7 @@ pub struct PacketOptions {
 
 impl Default for PacketOptions {
     fn default() -> Self {
-        Self { ring_pkts: 1024, queues: 1, address: Address::Own, stamps: false, jumbo: false }
+        Self { ring_pkts: 4096, queues: 1, address: Address::Own, stamps: false, jumbo: false }
     }
 }
 

@@ -7,6 +7,10 @@ use crate::net::Tcp;
 use crate::socket::{Descriptor, Stream};
 use crate::tcp::table::Id;
 
+/// The most segments of connections that are being opened in one call. A flood of them waits for the next
+/// call, and the program's open connections have their turn in between.
+const OPENING_SEGMENTS_PER_CALL: usize = 32;
+
 impl System<'_> {
     /// Processes the segments that wait for a call on a descriptor, if the calls of this process do that.
     /// Returns whether more wait.
@@ -32,7 +36,7 @@ impl System<'_> {
         if !self.net.tcp.processes_in_calls(self.process) {
             return false;
         }
-        for _ in 0..self.net.config.channel_pkts {
+        for _ in 0..OPENING_SEGMENTS_PER_CALL {
             let Some(active) = self.net.tcp.processing_of(self.process).opening.pop_front() else {
                 return false;
             };
