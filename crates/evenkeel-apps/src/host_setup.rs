@@ -6,17 +6,14 @@ use std::path::PathBuf;
 
 use evenkeel::metrics::Reader;
 use evenkeel::raw::capture::{FilterError, Recorded, Recording};
-use evenkeel::raw::device::{
-    Address, Device, DeviceSpec, LinkError, NetSpec, Packet, PacketOptions, Tap, TapOptions,
-    refuse_kernel_forwarding,
-};
+use evenkeel::raw::device::{Address, Device, DeviceSpec, LinkError, OpenOptions, open_with};
 use evenkeel::raw::error::{BindError, ListenError};
 use evenkeel::raw::frame::PoolLimit;
 use evenkeel::raw::host::{AddInterfaceError, Config, Host};
-use evenkeel::raw::ip::{InterfaceId, RouteError};
+use evenkeel::raw::ip::InterfaceId;
 use evenkeel::raw::signal::{ReportRequests, Stop};
 use evenkeel::raw::time::{Clock, Duration, Instant};
-use evenkeel::raw::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
+use evenkeel::raw::wire::{IpAddress, IpCidr};
 use evenkeel::{Ended, Engine, Notice};
 
 /// The longest time that a host runs before it checks whether another thread has finished.
@@ -54,23 +51,8 @@ pub struct DeviceSetup {
 
 impl DeviceSetup {
     fn open(&self, clock: Clock) -> Result<(Box<dyn Device>, Option<Recording>), LinkError> {
-        let device: Box<dyn Device> = match &self.device {
-            DeviceSpec::Tap(NetSpec { name, queues }) => {
-                let (queues, kernel_addresses) = (*queues, self.kernel_addresses.clone());
-                let options =
-                    TapOptions { queues, kernel_addresses, address: self.mac, ..TapOptions::default() };
-                Box::new(Tap::open(name, &options)?)
-            }
-            DeviceSpec::Packet(NetSpec { name, queues }) => {
-                if self.mac == Address::Device {
-                    refuse_kernel_forwarding(name)?;
-                }
-                let options =
-                    PacketOptions { queues: *queues, address: self.mac, ..PacketOptions::default() };
-                Box::new(Packet::open(name, &options)?)
-            }
-            other @ DeviceSpec::Pcap(_) => evenkeel::raw::device::open(other, clock)?,
-        };
+        let options = OpenOptions { address: self.mac, kernel_addresses: self.kernel_addresses.clone() };
+        let device = open_with(&self.device, &options, clock)?;
         let Some(path) = &self.dump else { return Ok((device, None)) };
         let recorded = Recorded::new(device, path, clock)?;
         let recording = recorded.recording();
@@ -90,9 +72,9 @@ pub enum SetupError {
     /// The host's limits are too small for the interface.
     #[error(transparent)]
     Memory(#[from] PoolLimit),
-    /// A gateway cannot be used.
-    #[error("cannot route by {0}: it must be on the link of one of our addresses, and of its family")]
-    Gateway(IpAddress),
+    /// The host cannot be set up.
+    #[error(transparent)]
+    Host(#[from] evenkeel::Error),
     /// The program could not open its socket.
     #[error("cannot open the socket: {0}")]
     Socket(#[from] BindError),
@@ -175,7 +157,9 @@ impl HostSetup {
         let mut engine = setup.engine(clock)?;
         let (device, recording) = at.open(clock)?;
         let interface = engine.add_device_with(device, &self.addresses, self.config.plan())?;
-        self.route(&mut engine, interface)?;
+        for &gateway in &self.gateways {
+            engine.add_gateway(gateway, interface)?;
+        }
         let say = at.say;
         engine.follow_devices(move |notice| {
             // A removed device ends the command with an error, so no line about it is shown.
@@ -184,18 +168,6 @@ impl HostSetup {
             }
         })?;
         Ok((engine, Attached { interface, recording }))
-    }
-
-    fn route(&self, engine: &mut Engine, interface: InterfaceId) -> Result<(), SetupError> {
-        for &gateway in &self.gateways {
-            let on_link = self.addresses.iter().any(|cidr| cidr.contains_addr(&gateway));
-            let added: Result<(), RouteError> =
-                engine.host_mut().add_route(everything_like(gateway), gateway, interface);
-            if !on_link || added.is_err() {
-                return Err(SetupError::Gateway(gateway));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -213,14 +185,6 @@ impl Attached {
             recording.frames()?;
         }
         Ok(())
-    }
-}
-
-/// Returns the destination of a default route in the gateway's family.
-fn everything_like(gateway: IpAddress) -> IpCidr {
-    match gateway {
-        IpAddress::Ipv4(_) => IpCidr::new(IpAddress::Ipv4(Ipv4Address::UNSPECIFIED), 0),
-        IpAddress::Ipv6(_) => IpCidr::new(IpAddress::Ipv6(Ipv6Address::UNSPECIFIED), 0),
     }
 }
 

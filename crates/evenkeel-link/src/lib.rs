@@ -20,7 +20,7 @@
 //!
 //! | looking for | see |
 //! | --- | --- |
-//! | opening a link by its name | [`LinkSpec`], [`open`] |
+//! | opening a link by its name | [`LinkSpec`], [`open`], [`open_with`] |
 //! | TAP devices; packet sockets; a driver of your own | [`Tap`]; [`Packet`]; [`Device`] |
 //! | the clock; sleeping and waking | [`Clock`]; [`Halt`], [`EventFd`] |
 //! | captures, pcapng, filters of libpcap | [`capture`] |
@@ -106,7 +106,10 @@ pub use rtnetlink::{
     NexthopKind, Place, RuleAction,
 };
 pub use socket::shut;
-pub use spec::{CABLE_QUEUES_MAX, DeviceSpec, LinkSpec, NetSpec, SpecError, listen, open, parse_queues};
+pub use spec::{
+    CABLE_QUEUES_MAX, DeviceSpec, LinkSpec, NetSpec, OpenOptions, SpecError, listen, open, open_queues,
+    open_with, parse_queues,
+};
 pub use stamped::{Stamp, StampedFrame};
 pub use stop::Stop;
 pub use sys::{in_own_session, send_in_segments, set_congestion_control};

@@ -4,12 +4,15 @@ use core::fmt;
 use core::str::FromStr;
 use std::path::PathBuf;
 
+use evenkeel_core::wire::IpCidr;
+
 use crate::capture::{Pace, Replay, ReplayOptions};
 use crate::clock::Clock;
 use crate::device::{Device, QUEUES_MAX};
 use crate::error::LinkError;
+use crate::hardware::Address;
 use crate::listen::{Listen, Listener};
-use crate::netdev::DeviceName;
+use crate::netdev::{DeviceName, refuse_kernel_forwarding};
 use crate::packet::{Packet, PacketOptions};
 use crate::tap::{Tap, TapOptions};
 
@@ -160,20 +163,68 @@ impl fmt::Display for NetSpec {
     }
 }
 
+/// The choices of a host when it opens its device, of whatever kind that is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OpenOptions {
+    /// The hardware address of the host on a network device. With [`Address::Device`], a packet socket is
+    /// refused while the kernel forwards the frames of that device.
+    pub address: Address,
+    /// Addresses for the kernel's end of a TAP device.
+    pub kernel_addresses: Vec<IpCidr>,
+}
+
 /// Opens a device with the default options of its kind. `clock` is the clock of the host's loop.
 ///
 /// # Errors
 /// [`LinkError`] says what to do; nothing is left behind.
 pub fn open(spec: &DeviceSpec, clock: Clock) -> Result<Box<dyn Device>, LinkError> {
+    open_with(spec, &OpenOptions::default(), clock)
+}
+
+/// Opens a device for a host. `clock` is the clock of the host's loop.
+///
+/// # Errors
+/// [`LinkError`] says what to do; nothing is left behind.
+pub fn open_with(
+    spec: &DeviceSpec,
+    options: &OpenOptions,
+    clock: Clock,
+) -> Result<Box<dyn Device>, LinkError> {
+    let address = options.address;
     Ok(match spec {
         DeviceSpec::Tap(NetSpec { name, queues }) => {
-            Box::new(Tap::open(name, &TapOptions { queues: *queues, ..TapOptions::default() })?)
+            let (queues, kernel_addresses) = (*queues, options.kernel_addresses.clone());
+            let options = TapOptions { queues, kernel_addresses, address, ..TapOptions::default() };
+            Box::new(Tap::open(name, &options)?)
         }
-        DeviceSpec::Packet(NetSpec { name, queues }) => {
-            Box::new(Packet::open(name, &PacketOptions { queues: *queues, ..PacketOptions::default() })?)
+        DeviceSpec::Packet(device) => {
+            Box::new(Packet::open(&device.name, &packet_options(device, address)?)?)
         }
         DeviceSpec::Pcap(path) => Box::new(Replay::open(path, &ReplayOptions::default(), clock)?),
     })
+}
+
+/// Opens a device as a device for each of `hosts` hosts ([`Packet::open_queues`]). One that is no packet
+/// socket has no parts: all of it is the only element.
+///
+/// # Errors
+/// [`LinkError`] says what to do; nothing is left behind.
+pub fn open_queues(
+    spec: &DeviceSpec,
+    options: &OpenOptions,
+    hosts: usize,
+    clock: Clock,
+) -> Result<Vec<Box<dyn Device>>, LinkError> {
+    let DeviceSpec::Packet(device) = spec else { return Ok(vec![open_with(spec, options, clock)?]) };
+    let queues = Packet::open_queues(&device.name, &packet_options(device, options.address)?, hosts)?;
+    Ok(queues.into_iter().map(|queue| -> Box<dyn Device> { Box::new(queue) }).collect())
+}
+
+fn packet_options(device: &NetSpec, address: Address) -> Result<PacketOptions, LinkError> {
+    if address == Address::Device {
+        refuse_kernel_forwarding(&device.name)?;
+    }
+    Ok(PacketOptions { queues: device.queues, address, ..PacketOptions::default() })
 }
 
 /// Opens a device for a packet monitor. A network device is only listened to, with one receive ring of

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use evenkeel_core::cable::End;
 use evenkeel_core::host::{AddInterfaceError, Config, Host};
 use evenkeel_core::receive::ReceivePath;
-use evenkeel_core::stack::{InterfaceId, NeighborUpdate};
+use evenkeel_core::stack::{InterfaceId, NeighborUpdate, Route, Via};
 use evenkeel_core::tcp::Secret;
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::IpCidr;
+use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
 use evenkeel_link::{self as link, Clock, Device, EventFd, LinkSpec, Stop};
 
 use crate::driver::{Driver, Replacer, Units};
@@ -171,6 +171,31 @@ impl Engine {
         end.set_waker(outside.halt.waker());
         idle.add_cable();
         units.host.add_interface(Box::new(end), addresses, units.clock.now())
+    }
+
+    /// Adds a router for all destinations of its address family that are not on the link.
+    ///
+    /// # Errors
+    /// Those of [`Engine::add_route`].
+    pub fn add_gateway(&mut self, gateway: IpAddress, interface: InterfaceId) -> Result<(), Error> {
+        let all = match gateway {
+            IpAddress::Ipv4(_) => IpCidr::new(IpAddress::Ipv4(Ipv4Address::UNSPECIFIED), 0),
+            IpAddress::Ipv6(_) => IpCidr::new(IpAddress::Ipv6(Ipv6Address::UNSPECIFIED), 0),
+        };
+        self.add_route(all, gateway, interface)
+    }
+
+    /// Adds a route to `to` through a router on the link of `interface`.
+    ///
+    /// # Errors
+    /// [`Error::Gateway`] if the router is not on the link. [`Error::Route`] if the host cannot have the
+    /// route. Nothing is changed then.
+    pub fn add_route(&mut self, to: IpCidr, gateway: IpAddress, interface: InterfaceId) -> Result<(), Error> {
+        let is_on_link = |route: Route| route.via == Via::Link(interface) && route.to.contains_addr(&gateway);
+        if !self.host().routes().any(is_on_link) {
+            return Err(Error::Gateway(gateway));
+        }
+        Ok(self.host_mut().add_route(to, gateway, interface)?)
     }
 
     /// Returns the host that the engine runs.

@@ -10,6 +10,7 @@ use evenkeel_core::socket::{
     SendError, StreamError, TooManyOpen,
 };
 use evenkeel_core::stack::RouteError;
+use evenkeel_core::wire::IpAddress;
 use evenkeel_link::{LinkError, SpecError};
 use thiserror::Error;
 
@@ -66,6 +67,9 @@ pub enum Error {
     /// A call on a stream did nothing.
     #[error(transparent)]
     Stream(#[from] StreamError),
+    /// A router that cannot be reached.
+    #[error("cannot route by {0}: it must be on the link of one of our addresses, and of its family")]
+    Gateway(IpAddress),
     /// A route that the host cannot have.
     #[error(transparent)]
     Route(#[from] RouteError),
@@ -122,7 +126,7 @@ impl Error {
             Self::Interface(error) => error.fault(),
             Self::Memory(_) => Fault::Limit,
             Self::Down => Fault::Network,
-            Self::Route(_) | Self::Unsupported(_) | Self::NotConnected => Fault::Misuse,
+            Self::Gateway(_) | Self::Route(_) | Self::Unsupported(_) | Self::NotConnected => Fault::Misuse,
             Self::BadDescriptor(error) => error.fault(),
             Self::Bind(error) => error.fault(),
             Self::Listen(error) => error.fault(),

@@ -128,9 +128,9 @@ pub mod device {
     pub use evenkeel_link::{
         Address, CABLE_QUEUES_MAX, Descriptors, Device, DeviceChange, DeviceChanges, DeviceInfo, DeviceSpec,
         DeviceState, FRAME_BYTES, LISTEN_BYTES, LinkError, LinkSpec, Listen, Listener, MTU_MAX, NetSpec,
-        Packet, PacketOptions, QUEUES_MAX, Refusal, SpecError, Stamp, StampedFrame, Status, Tap, TapOptions,
-        buffer_bytes_for, device_index, device_now, devices_to_listen_to, hardware_address, listen, open,
-        parse_queues, refuse_kernel_forwarding,
+        OpenOptions, Packet, PacketOptions, QUEUES_MAX, Refusal, SpecError, Stamp, StampedFrame, Status, Tap,
+        TapOptions, buffer_bytes_for, device_index, device_now, devices_to_listen_to, hardware_address,
+        listen, open, open_queues, open_with, parse_queues, refuse_kernel_forwarding,
     };
 }
 

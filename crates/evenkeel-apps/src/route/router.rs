@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use evenkeel::Engine;
-use evenkeel::raw::device::{
-    Address, Device, DeviceSpec, NetSpec, Packet, PacketOptions, Tap, TapOptions, refuse_kernel_forwarding,
-};
+use evenkeel::raw::device::{Address, Device, DeviceSpec, OpenOptions, open_queues};
 use evenkeel::raw::host::{Config, Host};
 use evenkeel::raw::signal::Stop;
 use evenkeel::raw::time::Clock;
@@ -198,24 +196,10 @@ impl Router {
         // A peer that resolves the kernel's addresses gets the device's hardware address. It sends packets
         // there that the router is to forward.
         let default = if self.kernel_routes { Address::Device } else { Address::Own };
-        let address = link.mac.unwrap_or(default);
-        if let (Address::Device, DeviceSpec::Packet(device)) = (address, &link.device) {
-            refuse_kernel_forwarding(&device.name)?;
-        }
-        Ok(match &link.device {
-            DeviceSpec::Packet(NetSpec { name, queues }) => {
-                let options = PacketOptions { queues: *queues, address, ..PacketOptions::default() };
-                let boxed = |queue| -> Box<dyn Device> { Box::new(queue) };
-                Packet::open_queues(name, &options, self.hosts())?.into_iter().map(boxed).collect()
-            }
-            DeviceSpec::Tap(NetSpec { name, queues }) => {
-                let (queues, kernel_addresses) = (*queues, link.kernel_addresses.clone());
-                vec![Box::new(Tap::open(
-                    name,
-                    &TapOptions { queues, kernel_addresses, address, ..TapOptions::default() },
-                )?)]
-            }
-            other @ DeviceSpec::Pcap(_) => vec![evenkeel::raw::device::open(other, clock)?],
-        })
+        let options = OpenOptions {
+            address: link.mac.unwrap_or(default),
+            kernel_addresses: link.kernel_addresses.clone(),
+        };
+        Ok(open_queues(&link.device, &options, self.hosts(), clock)?)
     }
 }

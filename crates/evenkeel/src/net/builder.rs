@@ -5,11 +5,9 @@ use std::io;
 use evenkeel_core::cable::{self, Options};
 use evenkeel_core::host::{Config, Host};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
-use evenkeel_link::{
-    Address, Clock, Device, DeviceSpec, LinkSpec, NetSpec, Packet, PacketOptions, Tap, TapOptions,
-    refuse_kernel_forwarding,
-};
+use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::wire::{IpAddress, IpCidr};
+use evenkeel_link::{Address, Clock, DeviceSpec, LinkSpec, OpenOptions, open_with};
 
 use super::handle::Net;
 use crate::engine::Engine;
@@ -153,35 +151,13 @@ impl Builder {
                 }
                 let clock = Clock::start();
                 let mut engine = Engine::new(Host::new(self.config.clone())?, clock)?;
-                let device = self.device(&spec, clock)?;
-                engine.add_device(device, &parsed(&self.addresses)?)?;
-                self.finish(engine, None)
+                let kernel_addresses = parsed(&self.kernel_addresses)?;
+                let options = OpenOptions { address: self.mac, kernel_addresses };
+                let device = open_with(&spec, &options, clock)?;
+                let interface = engine.add_device(device, &parsed(&self.addresses)?)?;
+                self.finish(engine, interface, None)
             }
         }
-    }
-
-    fn device(&self, spec: &DeviceSpec, clock: Clock) -> Result<Box<dyn Device>, Error> {
-        Ok(match spec {
-            DeviceSpec::Tap(NetSpec { name, queues }) => {
-                let kernel_addresses = parsed(&self.kernel_addresses)?;
-                let options = TapOptions {
-                    queues: *queues,
-                    kernel_addresses,
-                    address: self.mac,
-                    ..TapOptions::default()
-                };
-                Box::new(Tap::open(name, &options)?)
-            }
-            DeviceSpec::Packet(NetSpec { name, queues }) => {
-                if self.mac == Address::Device {
-                    refuse_kernel_forwarding(name)?;
-                }
-                let options =
-                    PacketOptions { queues: *queues, address: self.mac, ..PacketOptions::default() };
-                Box::new(Packet::open(name, &options)?)
-            }
-            other @ DeviceSpec::Pcap(_) => evenkeel_link::open(other, clock)?,
-        })
     }
 
     /// Opens two hosts with a cable between them.
@@ -190,8 +166,8 @@ impl Builder {
         let [addresses_a, addresses_b] = CABLE_ADDRESSES;
         let open = |end, addresses: [&str; 2], peer| {
             let mut engine = Engine::new(Host::new(self.config.clone())?, Clock::start())?;
-            engine.add_cable(end, &parsed(&addresses.map(str::to_owned))?)?;
-            self.finish(engine, peer)
+            let interface = engine.add_cable(end, &parsed(&addresses.map(str::to_owned))?)?;
+            self.finish(engine, interface, peer)
         };
         let b = open(b, addresses_b, None)?;
         let a = open(a, addresses_a, Some(b.clone()))?;
@@ -199,22 +175,12 @@ impl Builder {
     }
 
     /// Adds routes to a host with one interface.
-    fn finish(&self, mut engine: Engine, peer: Option<Net>) -> Result<Net, Error> {
-        let all = |gateway: &IpAddress| match gateway {
-            IpAddress::Ipv4(_) => IpCidr::new(IpAddress::Ipv4(Ipv4Address::UNSPECIFIED), 0),
-            IpAddress::Ipv6(_) => IpCidr::new(IpAddress::Ipv6(Ipv6Address::UNSPECIFIED), 0),
-        };
-        let mut routes = Vec::new();
+    fn finish(&self, mut engine: Engine, interface: InterfaceId, peer: Option<Net>) -> Result<Net, Error> {
         for gateway in &self.gateways {
-            let gateway = address(gateway)?;
-            routes.push((all(&gateway), gateway));
+            engine.add_gateway(address(gateway)?, interface)?;
         }
         for (destination, gateway) in &self.routes {
-            routes.push((cidr(destination)?, address(gateway)?));
-        }
-        let interface = evenkeel_core::stack::InterfaceId::default();
-        for (destination, gateway) in routes {
-            engine.host_mut().add_route(destination, gateway, interface)?;
+            engine.add_route(cidr(destination)?, address(gateway)?, interface)?;
         }
         Net::new(engine.driver, peer)
     }
@@ -230,4 +196,29 @@ fn cidr(text: &str) -> Result<IpCidr, Error> {
 
 fn address(text: &str) -> Result<IpAddress, Error> {
     text.parse().map_err(|()| Error::Address(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(gateway: &str, destination: &str) -> Result<Net, Error> {
+        Net::builder().link("cable").gateway(gateway).route(destination, gateway).open_as_ours()
+    }
+
+    #[test]
+    fn routers_are_on_the_link_of_an_address() {
+        for (gateway, destination) in
+            [("10.0.0.9", "198.51.100.0/24"), ("fd00::9", "2001:db8::/32"), ("fe80::9", "2001:db8::/32")]
+        {
+            assert!(opened(gateway, destination).is_ok(), "{gateway}");
+        }
+        for (gateway, destination) in [("192.0.2.1", "198.51.100.0/24"), ("2001:db8::1", "2001:db8:1::/48")] {
+            let error = opened(gateway, destination).unwrap_err();
+            assert!(matches!(error, Error::Gateway(_)), "{error}");
+            assert_eq!(io::Error::from(error).kind(), io::ErrorKind::NetworkUnreachable);
+        }
+        let own = opened("10.0.0.1", "198.51.100.0/24").unwrap_err();
+        assert!(matches!(own, Error::Route(_)), "{own}");
+    }
 }

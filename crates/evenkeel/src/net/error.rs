@@ -50,6 +50,8 @@ impl Error {
             Self::Register(RegisterError::Nested) => (Errno::LOOP, "ELOOP"),
             Self::Register(_) => (Errno::INVAL, "EINVAL"),
             Self::Receive(_) | Self::TooManyOpen(_) | Self::Dup(_) => (Errno::MFILE, "EMFILE"),
+            // As the kernel says of such a gateway.
+            Self::Gateway(_) => (Errno::NETUNREACH, "ENETUNREACH"),
             Self::Unsupported(_) => (Errno::NOPROTOOPT, "ENOPROTOOPT"),
             Self::NotConnected => (Errno::DESTADDRREQ, "EDESTADDRREQ"),
         }
