@@ -6,10 +6,11 @@ use crate::channel::{Ahead, ChannelTable, SegmentKind};
 use crate::config::Config;
 use crate::demux::DemuxTable;
 use crate::frame::Frame;
-use crate::id::{ChannelId, InterfaceId};
+use crate::id::{ChannelId, InterfaceId, SocketId};
 use crate::poll::Gate;
 use crate::queue::Queue;
 use crate::receive::DeviceWork;
+use crate::tcp::AddrPort;
 use crate::time::Instant;
 use crate::wire::IpAddress;
 
@@ -89,6 +90,15 @@ impl Receive {
         let channel = self.channels.daemons().fragment.and_then(|id| self.channels.get(id));
         let waiting = channel.is_some_and(|channel| !channel.is_empty());
         if waiting { self.next_fragment_look } else { Instant::NEVER }
+    }
+
+    /// Returns the UDP socket that alone receives at an address and port.
+    pub(crate) fn udp_socket_at(&self, at: &AddrPort) -> Option<SocketId> {
+        let channel = self.table.udp(&at.addr.into(), at.port)?;
+        match *self.channels.get(channel)?.members.as_slice() {
+            [id] => Some(id),
+            _ => None,
+        }
     }
 
     /// Returns a port of the dynamic range that no socket is bound to at `address`. `None` if there is none.

@@ -1,5 +1,7 @@
 //! UDP: datagrams in and out (RFC 768, RFC 8200 8.1).
 
+use core::num::NonZeroU8;
+
 use super::address::kinds::{Cast, ends_v4, ends_v6};
 use super::io::Io;
 use super::packet::{Packet, Payload};
@@ -7,6 +9,7 @@ use super::route::path::Origin;
 use crate::drop::{Reason, UdpDrop};
 use crate::frame::Pool;
 use crate::id::InterfaceId;
+use crate::plain::Plain;
 use crate::tcp::Checksum;
 use crate::wire::{IpAddress, IpEndpoint, IpProtocol, Ipv4Address};
 
@@ -82,6 +85,12 @@ impl Datagram {
         let ends = first.and_then(|piece| Self::ends_in(piece.frame.bytes(), piece.start()));
         // No datagram is made of a frame that does not hold its headers.
         ends.unwrap_or_else(|| [IpEndpoint::new(IpAddress::Ipv4(Ipv4Address::UNSPECIFIED), 0); 2].into())
+    }
+
+    /// Returns the address and port of the sender of a plain datagram in a frame.
+    #[inline]
+    pub(crate) fn source_in(frame: &[u8], plain: Plain) -> Option<IpEndpoint> {
+        Self::ends_in(frame, plain.transport() + HEADER).map(|(source, _)| source)
     }
 
     /// Returns the source and destination of a frame whose UDP header ends before the offset `payload`.
@@ -184,7 +193,7 @@ impl TakesDatagrams for Option<Datagram> {
     }
 }
 
-/// The origin and the port that a datagram is sent from.
+/// The origin and the port that a datagram is sent from, and the options of its sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Source {
     /// The address and the interface. Link-local and multicast destinations want an interface when the host
@@ -192,6 +201,10 @@ pub struct Source {
     pub origin: Origin,
     /// The port.
     pub port: u16,
+    /// The TTL or hop limit of datagrams to single hosts and broadcasts; `None` for the configured one.
+    pub hop_limit: Option<NonZeroU8>,
+    /// Whether datagrams to broadcast addresses are refused.
+    pub no_broadcast: bool,
 }
 
 /// The length field of a UDP header, and whether it has a checksum.
