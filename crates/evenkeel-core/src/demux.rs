@@ -17,14 +17,14 @@ use crate::wire::{EthernetAddress, IpAddress, IpEndpoint, Ipv4Address, Ipv6Addre
 pub enum Binding {
     /// UDP datagrams to this port; `address` `None` means any of the host's addresses.
     Udp {
-        /// Local address, unicast or multicast.
+        /// Local address, unicast or multicast. An unspecified one means any of its family.
         address: Option<IpAddress>,
         /// Local port.
         port: u16,
     },
     /// TCP segments to this port that belong to no connection.
     Tcp {
-        /// Local address; `None` means any of the host's.
+        /// Local address; `None` means any of the host's, and an unspecified one any of its family.
         address: Option<IpAddress>,
         /// Local port.
         port: u16,
@@ -249,9 +249,43 @@ struct Ports {
 
 #[derive(Debug, Clone, Default)]
 struct Port {
-    any: Option<ChannelId>,
+    /// The channel of any address of IPv4, and that of any address of IPv6.
+    any: [Option<ChannelId>; 2],
     /// The channels by address; at most as many as the host has addresses and groups.
     exact: Vec<(IpAddress, ChannelId)>,
+}
+
+impl Port {
+    /// Returns the places in `any` of a binding: both for no address, one for an unspecified address, and
+    /// none for a specific one.
+    fn any_mut(&mut self, address: Option<IpAddress>) -> Option<&mut [Option<ChannelId>]> {
+        match address {
+            None => Some(&mut self.any),
+            Some(address) if address.is_unspecified() => {
+                Some(core::slice::from_mut(&mut self.any[family(&address)]))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Returns whether a binding to `address` would get frames of one that is there. Groups are shared.
+    fn conflicts(&self, address: Option<IpAddress>) -> bool {
+        let is_of = |of: usize| address.is_none_or(|address| family(&address) == of);
+        let any = (0..self.any.len()).any(|of| is_of(of) && self.any[of].is_some());
+        any || self.exact.iter().any(|(other, _)| match address {
+            Some(address) if !address.is_unspecified() => *other == address,
+            _ => is_of(family(other)) && !other.is_multicast(),
+        })
+    }
+}
+
+/// Returns the number of an address's family.
+#[inline]
+const fn family(address: &IpAddress) -> usize {
+    match address {
+        IpAddress::Ipv4(_) => 0,
+        IpAddress::Ipv6(_) => 1,
+    }
 }
 
 impl Ports {
@@ -270,21 +304,21 @@ impl Ports {
             self.ports.push(Port::default());
         }
         let entry = &mut self.ports[usize::from(*slot)];
-        match address {
-            None => entry.any = Some(channel),
-            Some(address) => {
-                entry.exact.retain(|&(a, _)| a != address);
-                entry.exact.push((address, channel));
-            }
+        if let Some(any) = entry.any_mut(address) {
+            any.fill(Some(channel));
+        } else if let Some(address) = address {
+            entry.exact.retain(|&(a, _)| a != address);
+            entry.exact.push((address, channel));
         }
     }
 
     fn unbind(&mut self, address: Option<IpAddress>, port: u16) {
         let Some(&slot) = self.by_port.get(usize::from(port)) else { return };
         let entry = &mut self.ports[usize::from(slot)];
-        match address {
-            None => entry.any = None,
-            Some(address) => entry.exact.retain(|&(a, _)| a != address),
+        if let Some(any) = entry.any_mut(address) {
+            any.fill(None);
+        } else if let Some(address) = address {
+            entry.exact.retain(|&(a, _)| a != address);
         }
         // The slot stays with its port: ports are bound again and again, and there are at most 65 536 of
         // them.
@@ -294,28 +328,32 @@ impl Ports {
     fn find(&self, address: &IpAddress, port: u16) -> Option<ChannelId> {
         let entry = self.ports.get(usize::from(*self.by_port.get(usize::from(port))?))?;
         if entry.exact.is_empty() && !address.is_multicast() {
-            return entry.any;
+            return entry.any[family(address)];
         }
         let exact = entry.exact.iter().find(|(a, _)| a == address).map(|&(_, channel)| channel);
         // A socket bound to a group gets that group only; one bound to no address gets no group it has not
         // joined.
-        exact.or(if address.is_multicast() { None } else { entry.any })
+        exact.or(if address.is_multicast() { None } else { entry.any[family(address)] })
     }
 
-    fn is_bound(&self, address: Option<IpAddress>, port: u16) -> bool {
+    fn conflicts(&self, address: Option<IpAddress>, port: u16) -> bool {
         let slot = self.by_port.get(usize::from(port)).copied().filter(|&slot| slot != 0);
-        let entry = slot.and_then(|slot| self.ports.get(usize::from(slot)));
-        entry.is_some_and(|entry| match address {
-            None => entry.any.is_some(),
-            Some(address) => entry.exact.iter().any(|&(a, _)| a == address),
-        })
+        slot.and_then(|slot| self.ports.get(usize::from(slot))).is_some_and(|entry| entry.conflicts(address))
     }
 
     fn contents(&self, binding: impl Fn(Option<IpAddress>, u16) -> Binding) -> Vec<Change> {
         let mut changes = Vec::new();
         for (port, &slot) in self.by_port.iter().enumerate().filter(|&(_, &slot)| slot != 0) {
             let (port, entry) = (port as u16, &self.ports[usize::from(slot)]);
-            changes.extend(entry.any.map(|channel| Change::Bind(binding(None, port), channel)));
+            changes.extend(match entry.any {
+                [Some(v4), Some(v6)] if v4 == v6 => vec![Change::Bind(binding(None, port), v4)],
+                [v4, v6] => {
+                    let unspecified = [Ipv4Address::UNSPECIFIED.into(), Ipv6Address::UNSPECIFIED.into()];
+                    let bind = |(address, channel)| Change::Bind(binding(Some(address), port), channel);
+                    let of_families = unspecified.into_iter().zip([v4, v6]);
+                    of_families.filter_map(|(address, channel)| Some(bind((address, channel?)))).collect()
+                }
+            });
             let exact = entry.exact.iter();
             changes.extend(exact.map(|&(a, channel)| Change::Bind(binding(Some(a), port), channel)));
         }
@@ -429,11 +467,12 @@ impl DemuxTable {
         self.addresses.iter()
     }
 
-    /// Returns whether a UDP socket is bound to `port` of exactly this address, or, with `None`, of all
-    /// addresses.
+    /// Returns whether a UDP socket that is bound to `port` is in the way of another one at `address`: both
+    /// would be bound to one address, or one of them to all addresses of a family. Groups are in nobody's
+    /// way.
     #[must_use]
-    pub fn is_bound(&self, address: Option<IpAddress>, port: u16) -> bool {
-        self.udp.is_bound(address, port)
+    pub fn conflicts(&self, address: Option<IpAddress>, port: u16) -> bool {
+        self.udp.conflicts(address, port)
     }
 
     /// Returns the channel of UDP datagrams to `address` and `port`, if a socket is bound to them.

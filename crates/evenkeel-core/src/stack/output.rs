@@ -80,14 +80,15 @@ impl<'io> Output<'_, 'io> {
     pub(super) fn send_segment(
         &mut self,
         frame: Frame,
-        &Transmit { ref tuple, dscp, ecn, route, .. }: &Transmit<FirstHop>,
+        &Transmit { ref tuple, dscp, hop_limit, ecn, route, .. }: &Transmit<FirstHop>,
     ) -> Result<(), OutputError> {
+        let hop_limit = hop_limit.map_or(self.config.hop_limit, NonZeroU8::get);
         let (source, destination) = (tuple.local.addr.into(), tuple.remote.addr.into());
         let header = Header {
             dscp,
             ecn,
             dont_fragment: true,
-            ..Header::new(source, destination, IpProtocol::Tcp, self.config.hop_limit)
+            ..Header::new(source, destination, IpProtocol::Tcp, hop_limit)
         };
         let path = match route {
             Some(hop) => hop.path(),

@@ -31,7 +31,9 @@ impl UdpSocket {
     // --- Open and close ---
 
     /// Opens a UDP socket bound to `port` of `address`, or of all the host's addresses if `address` is
-    /// `None`. Port 0 lets the host choose a free port.
+    /// `None`. An unspecified address stands for all of its family. Port 0 lets the host choose a free port.
+    ///
+    /// Two sockets cannot be bound to a port if a datagram could be for both of them.
     ///
     /// A socket bound to a multicast group joins that group and receives only its datagrams. Any number of
     /// sockets may bind to one group and port.
@@ -55,11 +57,12 @@ impl UdpSocket {
         now: Instant,
     ) -> Result<SocketId, BindError> {
         let group = address.filter(IpAddress::is_multicast);
-        if group.is_none() && address.is_some_and(|a| !net.stack.is_local(&a)) {
+        let is_foreign = |address: IpAddress| !address.is_unspecified() && !net.stack.is_local(&address);
+        if group.is_none() && address.is_some_and(is_foreign) {
             return Err(BindError::NotLocal);
         }
         let port = if port == 0 { net.rx.free_port(address).ok_or(BindError::NoPort)? } else { port };
-        if group.is_none() && net.rx.table.is_bound(address, port) {
+        if group.is_none() && net.rx.table.conflicts(address, port) {
             return Err(BindError::InUse);
         }
         let limit = net.config.socket_queue_pkts;
