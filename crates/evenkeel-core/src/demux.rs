@@ -55,6 +55,8 @@ pub enum Change {
     Bind(Binding, ChannelId),
     /// Frames that match the binding no longer go to a channel.
     Unbind(Binding),
+    /// Datagrams to this port go to the channel only if they are from the peer.
+    Connect(ChannelId, u16, IpEndpoint),
     /// The host has this address (unicast, broadcast, or a joined group).
     AddAddress(IpAddress),
     /// The host no longer has this address.
@@ -159,12 +161,6 @@ fn head_of(frame: &[u8]) -> Option<Head> {
 }
 
 impl LastClass {
-    /// Returns the class of a plain datagram over IPv4 that led to `channel`; `None` for any other packet.
-    pub(crate) fn of(frame: &[u8], plain: Plain, channel: ChannelId) -> Option<Self> {
-        let head = head_of(frame)?;
-        (plain.is_v4() && plain.is_udp()).then_some(Self { head, channel })
-    }
-
     /// Parses `frame` if it is a plain datagram to the same destination as the last one.
     #[inline(always)]
     pub(crate) fn next(&self, frame: &[u8]) -> Option<Plain> {
@@ -204,7 +200,7 @@ impl<'a> PlainTo<'a> {
         if self.table.classify_plain(frame, plain)? != self.channel {
             return None;
         }
-        self.last = LastClass::of(frame, plain, self.channel);
+        self.last = self.table.last_class(frame, plain, self.channel);
         Some(plain)
     }
 }
@@ -253,9 +249,40 @@ struct Port {
     any: [Option<ChannelId>; 2],
     /// The channels by address; at most as many as the host has addresses and groups.
     exact: Vec<(IpAddress, ChannelId)>,
+    /// The channels to which only datagrams of a peer lead, with the peers.
+    peers: Vec<(ChannelId, IpEndpoint)>,
 }
 
 impl Port {
+    #[inline]
+    fn find(&self, address: &IpAddress) -> Option<ChannelId> {
+        if self.exact.is_empty() && !address.is_multicast() {
+            return self.any[family(address)];
+        }
+        let exact = self.exact.iter().find(|(a, _)| a == address).map(|&(_, channel)| channel);
+        // A socket bound to a group gets that group only; one bound to no address gets no group it has not
+        // joined.
+        exact.or(if address.is_multicast() { None } else { self.any[family(address)] })
+    }
+
+    fn connect(&mut self, channel: ChannelId, peer: IpEndpoint) {
+        self.peers.retain(|&(other, _)| other != channel);
+        self.peers.push((channel, peer));
+    }
+
+    /// Forgets the peers of channels that nothing leads to any more.
+    fn forget_peers(&mut self) {
+        let Self { any, exact, peers } = self;
+        peers.retain(|(channel, _)| {
+            any.contains(&Some(*channel)) || exact.iter().any(|(_, bound)| bound == channel)
+        });
+    }
+
+    /// Returns whether the channel takes datagrams from `source`.
+    fn admits(&self, channel: ChannelId, source: &IpEndpoint) -> bool {
+        self.peers.iter().all(|(other, peer)| *other != channel || peer == source)
+    }
+
     /// Returns the places in `any` of a binding: both for no address, one for an unspecified address, and
     /// none for a specific one.
     fn any_mut(&mut self, address: Option<IpAddress>) -> Option<&mut [Option<ChannelId>]> {
@@ -320,20 +347,34 @@ impl Ports {
         } else if let Some(address) = address {
             entry.exact.retain(|&(a, _)| a != address);
         }
+        entry.forget_peers();
         // The slot stays with its port: ports are bound again and again, and there are at most 65 536 of
         // them.
     }
 
     #[inline]
+    fn get(&self, port: u16) -> Option<&Port> {
+        self.ports.get(usize::from(*self.by_port.get(usize::from(port))?))
+    }
+
+    #[inline]
     fn find(&self, address: &IpAddress, port: u16) -> Option<ChannelId> {
-        let entry = self.ports.get(usize::from(*self.by_port.get(usize::from(port))?))?;
-        if entry.exact.is_empty() && !address.is_multicast() {
-            return entry.any[family(address)];
+        self.get(port)?.find(address)
+    }
+
+    /// Returns the channel of a datagram from `source`.
+    #[inline]
+    fn find_from(&self, source: &IpEndpoint, address: &IpAddress, port: u16) -> Option<ChannelId> {
+        let entry = self.get(port)?;
+        let channel = entry.find(address)?;
+        (entry.peers.is_empty() || entry.admits(channel, source)).then_some(channel)
+    }
+
+    fn connect(&mut self, channel: ChannelId, port: u16, peer: IpEndpoint) {
+        let slot = self.by_port.get(usize::from(port)).copied().filter(|&slot| slot != 0);
+        if let Some(entry) = slot.and_then(|slot| self.ports.get_mut(usize::from(slot))) {
+            entry.connect(channel, peer);
         }
-        let exact = entry.exact.iter().find(|(a, _)| a == address).map(|&(_, channel)| channel);
-        // A socket bound to a group gets that group only; one bound to no address gets no group it has not
-        // joined.
-        exact.or(if address.is_multicast() { None } else { entry.any[family(address)] })
     }
 
     fn conflicts(&self, address: Option<IpAddress>, port: u16) -> bool {
@@ -356,6 +397,7 @@ impl Ports {
             });
             let exact = entry.exact.iter();
             changes.extend(exact.map(|&(a, channel)| Change::Bind(binding(Some(a), port), channel)));
+            changes.extend(entry.peers.iter().map(|&(channel, peer)| Change::Connect(channel, port, peer)));
         }
         changes
     }
@@ -423,6 +465,7 @@ impl DemuxTable {
             Change::Unbind(Binding::Control) => self.control = NO_CHANNEL,
             Change::Unbind(Binding::PathMtu) => self.path = NO_CHANNEL,
             Change::Unbind(Binding::Fragment) => self.fragment = NO_CHANNEL,
+            Change::Connect(channel, port, peer) => self.udp.connect(channel, port, peer),
             Change::AddAddress(address) => self.addresses.add(address),
             Change::RemoveAddress(address) => self.addresses.remove(address),
             Change::Hardware(address) => {
@@ -494,8 +537,18 @@ impl DemuxTable {
         if !plain.is_udp() {
             return None;
         }
-        let [_, destination] = self.ends_of_plain(frame, plain)?;
-        self.udp.find(&destination.addr, destination.port)
+        let [source, destination] = self.ends_of_plain(frame, plain)?;
+        self.udp.find_from(&source, &destination.addr, destination.port)
+    }
+
+    /// Returns the class of a plain datagram over IPv4 that led to `channel`, whoever sends the next one; `None`
+    /// for any other packet, and if the port is a connected socket's.
+    pub(crate) fn last_class(&self, frame: &[u8], plain: Plain, channel: ChannelId) -> Option<LastClass> {
+        let head = head_of(frame)?;
+        let &[p0, p1] = frame.get(plain.transport() + 2..)?.first_chunk()?;
+        let is_for_all =
+            || self.udp.get(u16::from_be_bytes([p0, p1])).is_some_and(|port| port.peers.is_empty());
+        (plain.is_v4() && plain.is_udp() && is_for_all()).then_some(LastClass { head, channel })
     }
 
     /// Returns the addresses and ports, and the flags, of a plain TCP segment to an address of the host.
@@ -670,8 +723,10 @@ impl DemuxTable {
                 let tuple = FourTuple::new(end(destination, [d0, d1]), end(source, [s0, s1]));
                 return self.classify_segment(tuple, flags);
             }
-            (17, &[_, _, p0, p1, ..]) => {
-                self.udp(&destination, u16::from_be_bytes([p0, p1])).unwrap_or(self.control)
+            (17, &[s0, s1, p0, p1, ..]) => {
+                let source = IpEndpoint::new(source, u16::from_be_bytes([s0, s1]));
+                let port = u16::from_be_bytes([p0, p1]);
+                self.udp.find_from(&source, &destination, port).unwrap_or(self.control)
             }
             // NDP: router solicitation to redirect (RFC 4861 section 4).
             (58, &[133..=137, ..]) => self.neighbor,

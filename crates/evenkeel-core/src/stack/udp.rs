@@ -9,7 +9,6 @@ use super::route::path::Origin;
 use crate::drop::{Reason, UdpDrop};
 use crate::frame::Pool;
 use crate::id::InterfaceId;
-use crate::plain::Plain;
 use crate::tcp::Checksum;
 use crate::wire::{IpAddress, IpEndpoint, IpProtocol, Ipv4Address};
 
@@ -85,12 +84,6 @@ impl Datagram {
         let ends = first.and_then(|piece| Self::ends_in(piece.frame.bytes(), piece.start()));
         // No datagram is made of a frame that does not hold its headers.
         ends.unwrap_or_else(|| [IpEndpoint::new(IpAddress::Ipv4(Ipv4Address::UNSPECIFIED), 0); 2].into())
-    }
-
-    /// Returns the address and port of the sender of a plain datagram in a frame.
-    #[inline]
-    pub(crate) fn source_in(frame: &[u8], plain: Plain) -> Option<IpEndpoint> {
-        Self::ends_in(frame, plain.transport() + HEADER).map(|(source, _)| source)
     }
 
     /// Returns the source and destination of a frame whose UDP header ends before the offset `payload`.

@@ -7,7 +7,7 @@ use crate::demux::PlainTo;
 use crate::id::{QueueId, SocketId};
 use crate::net::Net;
 use crate::socket::ReceiveError;
-use crate::stack::{Datagram, Io, TakesDatagrams};
+use crate::stack::{Io, TakesDatagrams};
 use crate::time::Instant;
 use crate::work::Work;
 
@@ -102,9 +102,7 @@ impl<'a> Receiver<'a> {
         if channel.members.len() != 1 || stack.reassembling() > 0 {
             return false;
         }
-        let (generation, peer) = (rx.table.generation(), socket.peer);
-        let is_of_peer =
-            |frame: &[u8], plain| peer.is_none_or(|peer| Datagram::source_in(frame, plain) == Some(peer.at));
+        let generation = rx.table.generation();
         let mut io = Io { now: self.now, pool, ledger, out: links.out() };
         let (mut taken, mut delivered, mut refused) = (0, 0, None);
         while *left > 0
@@ -113,8 +111,7 @@ impl<'a> Receiver<'a> {
         {
             *left -= 1;
             taken += 1;
-            let plain = waiting.plain_datagram(generation);
-            let Some(plain) = plain.filter(|&plain| is_of_peer(waiting.frame.bytes(), plain)) else {
+            let Some(plain) = waiting.plain_datagram(generation) else {
                 refused = Some(waiting);
                 break;
             };

@@ -5,7 +5,7 @@ use core::num::NonZeroU8;
 use super::handle::handle;
 use super::lazy_receive::Receiver;
 use super::state::{System, there_was};
-use crate::demux::Binding;
+use crate::demux::{Binding, Change};
 use crate::drop::QueueDrop;
 use crate::error::ChannelError;
 use crate::id::{ChannelId, Fd, ProcessId, SocketId};
@@ -231,7 +231,12 @@ impl UdpSocket {
     /// process. The socket is unchanged then.
     pub fn connect(self, system: &mut System<'_>, peer: IpEndpoint) -> Result<(), SendError> {
         let id = system.begin(self.0, Kind::Udp)?;
-        let Net { sockets, stack, .. } = &mut *system.net;
+        Self::connect_to(system.net, id, peer)
+    }
+
+    /// Connects a socket to a peer.
+    pub(crate) fn connect_to(net: &mut Net, id: SocketId, peer: IpEndpoint) -> Result<(), SendError> {
+        let Net { sockets, stack, .. } = &mut *net;
         let socket = sockets.descriptors.udp_mut(id).ok_or(BadDescriptor::OtherKind)?;
         if !socket.suits(&peer.addr) {
             return Err(SendError::Family);
@@ -245,6 +250,11 @@ impl UdpSocket {
         socket.source = Some(stack.source_to(&source, &peer.addr)?);
         socket.peer = Some(Peer { at: peer, sent_before: socket.counters.sent });
         socket.error = None;
+        let (channels, port) = (socket.channels.first().copied(), socket.port);
+        // The channel of a group is shared with others.
+        if let Some((own, None)) = channels {
+            net.channels().update(Change::Connect(own, port, peer));
+        }
         Ok(())
     }
 

@@ -44,10 +44,6 @@ const KNOWN: &[(&str, &[&str])] = &[
         "the addresses of a connection remain its own after a reset",
         &["tcp_reset::peer_after_a_reset_is_not_connected"],
     ),
-    (
-        "a datagram of a stranger to a connected socket is refused when the socket is read",
-        &["udp_connected::port_of_another_socket_of_the_peer_is_refused"],
-    ),
 ];
 
 /// Returns the reason why a case is a known difference, if it is one.
