@@ -17,14 +17,14 @@ use crate::wire::{EthernetAddress, IpAddress, IpEndpoint, Ipv4Address, Ipv6Addre
 pub enum Binding {
     /// UDP datagrams to this port; `address` `None` means any of the host's addresses.
     Udp {
-        /// Local address, unicast or multicast.
+        /// Local address, unicast or multicast. An unspecified one means any of its family.
         address: Option<IpAddress>,
         /// Local port.
         port: u16,
     },
     /// TCP segments to this port that belong to no connection.
     Tcp {
-        /// Local address; `None` means any of the host's.
+        /// Local address; `None` means any of the host's, and an unspecified one any of its family.
         address: Option<IpAddress>,
         /// Local port.
         port: u16,
@@ -55,6 +55,8 @@ pub enum Change {
     Bind(Binding, ChannelId),
     /// Frames that match the binding no longer go to a channel.
     Unbind(Binding),
+    /// Datagrams to this port go to the channel only if they are from the peer.
+    Connect(ChannelId, u16, IpEndpoint),
     /// The host has this address (unicast, broadcast, or a joined group).
     AddAddress(IpAddress),
     /// The host no longer has this address.
@@ -159,12 +161,6 @@ fn head_of(frame: &[u8]) -> Option<Head> {
 }
 
 impl LastClass {
-    /// Returns the class of a plain datagram over IPv4 that led to `channel`; `None` for any other packet.
-    pub(crate) fn of(frame: &[u8], plain: Plain, channel: ChannelId) -> Option<Self> {
-        let head = head_of(frame)?;
-        (plain.is_v4() && plain.is_udp()).then_some(Self { head, channel })
-    }
-
     /// Parses `frame` if it is a plain datagram to the same destination as the last one.
     #[inline(always)]
     pub(crate) fn next(&self, frame: &[u8]) -> Option<Plain> {
@@ -204,7 +200,7 @@ impl<'a> PlainTo<'a> {
         if self.table.classify_plain(frame, plain)? != self.channel {
             return None;
         }
-        self.last = LastClass::of(frame, plain, self.channel);
+        self.last = self.table.last_class(frame, plain, self.channel);
         Some(plain)
     }
 }
@@ -249,9 +245,74 @@ struct Ports {
 
 #[derive(Debug, Clone, Default)]
 struct Port {
-    any: Option<ChannelId>,
+    /// The channel of any address of IPv4, and that of any address of IPv6.
+    any: [Option<ChannelId>; 2],
     /// The channels by address; at most as many as the host has addresses and groups.
     exact: Vec<(IpAddress, ChannelId)>,
+    /// The channels to which only datagrams of a peer lead, with the peers.
+    peers: Vec<(ChannelId, IpEndpoint)>,
+}
+
+impl Port {
+    #[inline]
+    fn find(&self, address: &IpAddress) -> Option<ChannelId> {
+        if self.exact.is_empty() && !address.is_multicast() {
+            return self.any[family(address)];
+        }
+        let exact = self.exact.iter().find(|(a, _)| a == address).map(|&(_, channel)| channel);
+        // A socket bound to a group gets that group only; one bound to no address gets no group it has not
+        // joined.
+        exact.or(if address.is_multicast() { None } else { self.any[family(address)] })
+    }
+
+    fn connect(&mut self, channel: ChannelId, peer: IpEndpoint) {
+        self.peers.retain(|&(other, _)| other != channel);
+        self.peers.push((channel, peer));
+    }
+
+    /// Forgets the peers of channels that nothing leads to any more.
+    fn forget_peers(&mut self) {
+        let Self { any, exact, peers } = self;
+        peers.retain(|(channel, _)| {
+            any.contains(&Some(*channel)) || exact.iter().any(|(_, bound)| bound == channel)
+        });
+    }
+
+    /// Returns whether the channel takes datagrams from `source`.
+    fn admits(&self, channel: ChannelId, source: &IpEndpoint) -> bool {
+        self.peers.iter().all(|(other, peer)| *other != channel || peer == source)
+    }
+
+    /// Returns the places in `any` of a binding: both for no address, one for an unspecified address, and
+    /// none for a specific one.
+    fn any_mut(&mut self, address: Option<IpAddress>) -> Option<&mut [Option<ChannelId>]> {
+        match address {
+            None => Some(&mut self.any),
+            Some(address) if address.is_unspecified() => {
+                Some(core::slice::from_mut(&mut self.any[family(&address)]))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Returns whether a binding to `address` would get frames of one that is there. Groups are shared.
+    fn conflicts(&self, address: Option<IpAddress>) -> bool {
+        let is_of = |of: usize| address.is_none_or(|address| family(&address) == of);
+        let any = (0..self.any.len()).any(|of| is_of(of) && self.any[of].is_some());
+        any || self.exact.iter().any(|(other, _)| match address {
+            Some(address) if !address.is_unspecified() => *other == address,
+            _ => is_of(family(other)) && !other.is_multicast(),
+        })
+    }
+}
+
+/// Returns the number of an address's family.
+#[inline]
+const fn family(address: &IpAddress) -> usize {
+    match address {
+        IpAddress::Ipv4(_) => 0,
+        IpAddress::Ipv6(_) => 1,
+    }
 }
 
 impl Ports {
@@ -270,54 +331,73 @@ impl Ports {
             self.ports.push(Port::default());
         }
         let entry = &mut self.ports[usize::from(*slot)];
-        match address {
-            None => entry.any = Some(channel),
-            Some(address) => {
-                entry.exact.retain(|&(a, _)| a != address);
-                entry.exact.push((address, channel));
-            }
+        if let Some(any) = entry.any_mut(address) {
+            any.fill(Some(channel));
+        } else if let Some(address) = address {
+            entry.exact.retain(|&(a, _)| a != address);
+            entry.exact.push((address, channel));
         }
     }
 
     fn unbind(&mut self, address: Option<IpAddress>, port: u16) {
         let Some(&slot) = self.by_port.get(usize::from(port)) else { return };
         let entry = &mut self.ports[usize::from(slot)];
-        match address {
-            None => entry.any = None,
-            Some(address) => entry.exact.retain(|&(a, _)| a != address),
+        if let Some(any) = entry.any_mut(address) {
+            any.fill(None);
+        } else if let Some(address) = address {
+            entry.exact.retain(|&(a, _)| a != address);
         }
+        entry.forget_peers();
         // The slot stays with its port: ports are bound again and again, and there are at most 65 536 of
         // them.
     }
 
     #[inline]
-    fn find(&self, address: &IpAddress, port: u16) -> Option<ChannelId> {
-        let entry = self.ports.get(usize::from(*self.by_port.get(usize::from(port))?))?;
-        if entry.exact.is_empty() && !address.is_multicast() {
-            return entry.any;
-        }
-        let exact = entry.exact.iter().find(|(a, _)| a == address).map(|&(_, channel)| channel);
-        // A socket bound to a group gets that group only; one bound to no address gets no group it has not
-        // joined.
-        exact.or(if address.is_multicast() { None } else { entry.any })
+    fn get(&self, port: u16) -> Option<&Port> {
+        self.ports.get(usize::from(*self.by_port.get(usize::from(port))?))
     }
 
-    fn is_bound(&self, address: Option<IpAddress>, port: u16) -> bool {
+    #[inline]
+    fn find(&self, address: &IpAddress, port: u16) -> Option<ChannelId> {
+        self.get(port)?.find(address)
+    }
+
+    /// Returns the channel of a datagram from `source`.
+    #[inline]
+    fn find_from(&self, source: &IpEndpoint, address: &IpAddress, port: u16) -> Option<ChannelId> {
+        let entry = self.get(port)?;
+        let channel = entry.find(address)?;
+        (entry.peers.is_empty() || entry.admits(channel, source)).then_some(channel)
+    }
+
+    fn connect(&mut self, channel: ChannelId, port: u16, peer: IpEndpoint) {
         let slot = self.by_port.get(usize::from(port)).copied().filter(|&slot| slot != 0);
-        let entry = slot.and_then(|slot| self.ports.get(usize::from(slot)));
-        entry.is_some_and(|entry| match address {
-            None => entry.any.is_some(),
-            Some(address) => entry.exact.iter().any(|&(a, _)| a == address),
-        })
+        if let Some(entry) = slot.and_then(|slot| self.ports.get_mut(usize::from(slot))) {
+            entry.connect(channel, peer);
+        }
+    }
+
+    fn conflicts(&self, address: Option<IpAddress>, port: u16) -> bool {
+        let slot = self.by_port.get(usize::from(port)).copied().filter(|&slot| slot != 0);
+        slot.and_then(|slot| self.ports.get(usize::from(slot))).is_some_and(|entry| entry.conflicts(address))
     }
 
     fn contents(&self, binding: impl Fn(Option<IpAddress>, u16) -> Binding) -> Vec<Change> {
         let mut changes = Vec::new();
         for (port, &slot) in self.by_port.iter().enumerate().filter(|&(_, &slot)| slot != 0) {
             let (port, entry) = (port as u16, &self.ports[usize::from(slot)]);
-            changes.extend(entry.any.map(|channel| Change::Bind(binding(None, port), channel)));
+            changes.extend(match entry.any {
+                [Some(v4), Some(v6)] if v4 == v6 => vec![Change::Bind(binding(None, port), v4)],
+                [v4, v6] => {
+                    let unspecified = [Ipv4Address::UNSPECIFIED.into(), Ipv6Address::UNSPECIFIED.into()];
+                    let bind = |(address, channel)| Change::Bind(binding(Some(address), port), channel);
+                    let of_families = unspecified.into_iter().zip([v4, v6]);
+                    of_families.filter_map(|(address, channel)| Some(bind((address, channel?)))).collect()
+                }
+            });
             let exact = entry.exact.iter();
             changes.extend(exact.map(|&(a, channel)| Change::Bind(binding(Some(a), port), channel)));
+            changes.extend(entry.peers.iter().map(|&(channel, peer)| Change::Connect(channel, port, peer)));
         }
         changes
     }
@@ -385,6 +465,7 @@ impl DemuxTable {
             Change::Unbind(Binding::Control) => self.control = NO_CHANNEL,
             Change::Unbind(Binding::PathMtu) => self.path = NO_CHANNEL,
             Change::Unbind(Binding::Fragment) => self.fragment = NO_CHANNEL,
+            Change::Connect(channel, port, peer) => self.udp.connect(channel, port, peer),
             Change::AddAddress(address) => self.addresses.add(address),
             Change::RemoveAddress(address) => self.addresses.remove(address),
             Change::Hardware(address) => {
@@ -429,11 +510,12 @@ impl DemuxTable {
         self.addresses.iter()
     }
 
-    /// Returns whether a UDP socket is bound to `port` of exactly this address, or, with `None`, of all
-    /// addresses.
+    /// Returns whether a UDP socket that is bound to `port` is in the way of another one at `address`: both
+    /// would be bound to one address, or one of them to all addresses of a family. Groups are in nobody's
+    /// way.
     #[must_use]
-    pub fn is_bound(&self, address: Option<IpAddress>, port: u16) -> bool {
-        self.udp.is_bound(address, port)
+    pub fn conflicts(&self, address: Option<IpAddress>, port: u16) -> bool {
+        self.udp.conflicts(address, port)
     }
 
     /// Returns the channel of UDP datagrams to `address` and `port`, if a socket is bound to them.
@@ -455,8 +537,18 @@ impl DemuxTable {
         if !plain.is_udp() {
             return None;
         }
-        let [_, destination] = self.ends_of_plain(frame, plain)?;
-        self.udp.find(&destination.addr, destination.port)
+        let [source, destination] = self.ends_of_plain(frame, plain)?;
+        self.udp.find_from(&source, &destination.addr, destination.port)
+    }
+
+    /// Returns the class of a plain datagram over IPv4 that led to `channel`, whoever sends the next one; `None`
+    /// for any other packet, and if the port is a connected socket's.
+    pub(crate) fn last_class(&self, frame: &[u8], plain: Plain, channel: ChannelId) -> Option<LastClass> {
+        let head = head_of(frame)?;
+        let &[p0, p1] = frame.get(plain.transport() + 2..)?.first_chunk()?;
+        let is_for_all =
+            || self.udp.get(u16::from_be_bytes([p0, p1])).is_some_and(|port| port.peers.is_empty());
+        (plain.is_v4() && plain.is_udp() && is_for_all()).then_some(LastClass { head, channel })
     }
 
     /// Returns the addresses and ports, and the flags, of a plain TCP segment to an address of the host.
@@ -631,8 +723,10 @@ impl DemuxTable {
                 let tuple = FourTuple::new(end(destination, [d0, d1]), end(source, [s0, s1]));
                 return self.classify_segment(tuple, flags);
             }
-            (17, &[_, _, p0, p1, ..]) => {
-                self.udp(&destination, u16::from_be_bytes([p0, p1])).unwrap_or(self.control)
+            (17, &[s0, s1, p0, p1, ..]) => {
+                let source = IpEndpoint::new(source, u16::from_be_bytes([s0, s1]));
+                let port = u16::from_be_bytes([p0, p1]);
+                self.udp.find_from(&source, &destination, port).unwrap_or(self.control)
             }
             // NDP: router solicitation to redirect (RFC 4861 section 4).
             (58, &[133..=137, ..]) => self.neighbor,

@@ -7,10 +7,10 @@
 //! | --- | --- | --- |
 //! | [`Fault::Misuse`] | another call: the same fails again | [`BadDescriptor`], in any call |
 //! | | | an address that the host does not have; address and port in use |
-//! | | | a group that is none; a destination that is no single host, or this host |
+//! | | | a group that is none; a destination that is no single host, of another family, or this host |
 //! | | | more than a datagram can carry; a stream closed before; a thread not attached |
 //! | [`Fault::Network`] | another time, or another peer | no route; no address for the way there |
-//! | | | a connection refused, reset, timed out or unreachable |
+//! | | | a connection refused, reset, timed out or unreachable; datagrams that a peer refuses |
 //! | [`Fault::Limit`] | giving something back, or a higher limit | memory, buffers, connections |
 //! | | | ephemeral ports, rings of an adaptor |
 //! | none | waiting | nothing to receive, accept or read; no room to write |
@@ -78,6 +78,18 @@ pub enum ReceiveError {
     BadDescriptor(BadDescriptor),
     /// A connection waits to be accepted, and the process has as many descriptors as it may have.
     TooManyOpen,
+    /// The network reported an error about a datagram of a connected UDP socket. It is reported once.
+    Failed(PeerError),
+}
+
+/// An error that the network reported about a datagram of a connected UDP socket (RFC 1122 4.1.3.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PeerError {
+    /// No socket of the peer has the port.
+    Refused,
+    /// The peer or a router on the way takes no such datagrams.
+    Unreachable,
 }
 
 /// A socket could not be bound, or a group not joined or left.
@@ -125,6 +137,12 @@ pub enum SendError {
     NoBuffer,
     /// The destination is this host itself; nothing loops back here.
     Loopback,
+    /// The destination is a broadcast address, and the socket may not broadcast.
+    Broadcast,
+    /// The destination is not of the family of the address that the socket is bound to.
+    Family,
+    /// The network reported an error about an earlier datagram of a connected socket. It is reported once.
+    Failed(PeerError),
 }
 
 /// The reason why no socket listens.
@@ -192,7 +210,16 @@ impl ReceiveError {
             Self::WouldBlock => None,
             Self::BadDescriptor(bad) => Some(bad.fault()),
             Self::TooManyOpen => Some(Fault::Limit),
+            Self::Failed(error) => Some(error.fault()),
         }
+    }
+}
+
+impl PeerError {
+    /// Returns whose fault the error is: always the network's.
+    #[must_use]
+    pub const fn fault(&self) -> Fault {
+        Fault::Network
     }
 }
 
@@ -249,9 +276,15 @@ impl SendError {
     #[must_use]
     pub const fn fault(&self) -> Fault {
         match self {
-            Self::BadDescriptor(_) | Self::NotLocal | Self::TooBig | Self::Loopback => Fault::Misuse,
+            Self::BadDescriptor(_)
+            | Self::NotLocal
+            | Self::TooBig
+            | Self::Loopback
+            | Self::Broadcast
+            | Self::Family => Fault::Misuse,
             Self::NoRoute | Self::NoAddress => Fault::Network,
             Self::NoBuffer => Fault::Limit,
+            Self::Failed(error) => error.fault(),
         }
     }
 }
@@ -394,6 +427,17 @@ impl From<ChannelError> for ListenError {
     }
 }
 
+impl From<stack::IcmpErrorKind> for PeerError {
+    fn from(kind: stack::IcmpErrorKind) -> Self {
+        match kind {
+            stack::IcmpErrorKind::PortClosed => Self::Refused,
+            stack::IcmpErrorKind::Unreachable { .. } | stack::IcmpErrorKind::TooBig { .. } => {
+                Self::Unreachable
+            }
+        }
+    }
+}
+
 impl From<stack::OutputError> for SendError {
     fn from(error: stack::OutputError) -> Self {
         match error {
@@ -402,6 +446,7 @@ impl From<stack::OutputError> for SendError {
             stack::OutputError::TooBig => Self::TooBig,
             stack::OutputError::NoBuffer => Self::NoBuffer,
             stack::OutputError::Loopback => Self::Loopback,
+            stack::OutputError::Broadcast => Self::Broadcast,
         }
     }
 }
@@ -411,9 +456,10 @@ impl From<stack::OutputError> for ConnectError {
         match error {
             stack::OutputError::NoAddress => Self::NoAddress,
             stack::OutputError::Loopback => Self::Loopback,
-            stack::OutputError::NoRoute | stack::OutputError::TooBig | stack::OutputError::NoBuffer => {
-                Self::NoRoute
-            }
+            stack::OutputError::NoRoute
+            | stack::OutputError::TooBig
+            | stack::OutputError::NoBuffer
+            | stack::OutputError::Broadcast => Self::NoRoute,
         }
     }
 }
@@ -458,7 +504,17 @@ impl fmt::Display for ReceiveError {
             Self::TooManyOpen => f.write_str(TOO_MANY_OPEN),
             Self::WouldBlock => f.write_str(WOULD_BLOCK),
             Self::BadDescriptor(bad) => bad.fmt(f),
+            Self::Failed(error) => error.fmt(f),
         }
+    }
+}
+
+impl fmt::Display for PeerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Refused => "no socket of the peer has the port",
+            Self::Unreachable => "the peer is unreachable",
+        })
     }
 }
 
@@ -490,6 +546,9 @@ impl fmt::Display for SendError {
             Self::TooBig => f.write_str("the payload is larger than a datagram can carry"),
             Self::NoBuffer => f.write_str("no free frame buffers"),
             Self::Loopback => f.write_str(LOOPBACK),
+            Self::Broadcast => f.write_str("the destination is a broadcast address"),
+            Self::Family => f.write_str("the destination is not of the family of the socket's address"),
+            Self::Failed(error) => error.fmt(f),
         }
     }
 }
@@ -567,6 +626,7 @@ impl core::error::Error for DupError {}
 impl core::error::Error for RegisterError {}
 impl core::error::Error for BadDescriptor {}
 impl core::error::Error for ReceiveError {}
+impl core::error::Error for PeerError {}
 impl core::error::Error for BindError {}
 impl core::error::Error for SendError {}
 impl core::error::Error for ListenError {}

@@ -1,6 +1,7 @@
 //! The objects that a program opens: UDP sockets, TCP listeners and streams, the screening queue, capture
 //! queues, event queues, timers and user events.
 
+use core::num::NonZeroU8;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,8 +11,9 @@ use crate::channel::ChannelTable;
 use crate::frame::Pool;
 use crate::id::{ChannelId, ProcessId};
 use crate::queue::Queue;
-use crate::stack::{Datagram, RouteHandle, TakesDatagrams, Transit};
+use crate::stack::{Datagram, IpEndpoint, Origin, RouteHandle, Source, TakesDatagrams, Transit};
 use crate::tcp;
+use crate::tcp::FourTuple;
 use crate::tcp::endpoint::ListenAt;
 use crate::tcp::table::Id;
 use crate::time::{Duration, Instant};
@@ -19,8 +21,8 @@ use crate::wire::IpAddress;
 use evenkeel_timers::Timer;
 
 pub use crate::error::{
-    BadDescriptor, BindError, ConnectError, DupError, Fault, ListenError, ReceiveError, RegisterError,
-    SendError, StreamError, TooManyOpen,
+    BadDescriptor, BindError, ConnectError, DupError, Fault, ListenError, PeerError, ReceiveError,
+    RegisterError, SendError, StreamError, TooManyOpen,
 };
 pub use crate::id::{Fd, SocketId};
 pub use crate::ready::{Allocation, Event, FdSet, FdSets, Interest, Kinds, PollEntry, Select, Trigger};
@@ -76,6 +78,17 @@ pub struct ConnectOptions<'a> {
     /// round trip (RFC 7413). The server may then receive them twice, so a request in them must do no harm
     /// if it is processed twice.
     pub data: Option<&'a [u8]>,
+}
+
+/// An option of a UDP socket, as set with `setsockopt`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UdpOption {
+    /// The TTL or hop limit of datagrams to single hosts and broadcasts (`IP_TTL`). At first it is that of
+    /// the host.
+    HopLimit(NonZeroU8),
+    /// Whether datagrams may be sent to broadcast addresses (`SO_BROADCAST`). At first they may.
+    Broadcast(bool),
 }
 
 /// An object that descriptors refer to.
@@ -153,6 +166,12 @@ impl Descriptor {
         }
     }
 
+    /// Returns whether an error of the object waits to be reported. Always false for TCP, whose endpoint keeps
+    /// errors.
+    pub(crate) fn has_error(&self) -> bool {
+        matches!(self, Self::Udp(socket) if socket.error.is_some())
+    }
+
     /// Returns the number of items that wait in the object's queue. Always 0 for TCP, whose endpoint keeps
     /// them.
     pub(crate) fn len(&self) -> usize {
@@ -223,9 +242,18 @@ pub(crate) struct ScreenQueue {
 pub(crate) struct Socket {
     pub(crate) owner: Option<ProcessId>,
     pub(crate) address: Option<IpAddress>,
-    /// The address if datagrams can be sent from it: it is no group and no broadcast address.
+    /// The address that datagrams are sent from: the one that the socket is bound to, unless that is a group
+    /// or a broadcast address, or the one that was chosen for its peer.
     pub(crate) source: Option<IpAddress>,
     pub(crate) port: u16,
+    /// The peer, once the socket is connected.
+    pub(crate) peer: Option<Peer>,
+    /// An error about a datagram to the peer that no call has reported.
+    pub(crate) error: Option<PeerError>,
+    /// The TTL or hop limit of datagrams; `None` for that of the host.
+    pub(crate) hop_limit: Option<NonZeroU8>,
+    /// Whether datagrams to broadcast addresses are refused.
+    pub(crate) no_broadcast: bool,
     /// The socket's own channel first, then those of the multicast groups it has joined, each with its
     /// group.
     pub(crate) channels: Vec<(ChannelId, Option<IpAddress>)>,
@@ -239,9 +267,53 @@ pub(crate) struct Socket {
     pub(crate) counters: SocketCounters,
 }
 
+/// The peer of a connected UDP socket.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer {
+    pub(crate) at: IpEndpoint,
+    /// The number of datagrams that the socket had sent when it was connected.
+    pub(crate) sent_before: u64,
+}
+
 impl Socket {
     pub(crate) fn has_room(&self) -> bool {
         self.ready.has_room()
+    }
+
+    /// Returns whether the socket takes a datagram: a connected one takes those of its peer.
+    #[inline]
+    pub(crate) fn takes(&self, datagram: &Datagram) -> bool {
+        self.peer.is_none_or(|peer| peer.at == datagram.source())
+    }
+
+    /// Returns whether the socket may have sent a datagram between these addresses and ports: it is connected
+    /// between them, and has sent something since.
+    pub(crate) fn may_have_sent(&self, FourTuple { local, remote }: &FourTuple) -> bool {
+        let remote = IpEndpoint::new(remote.addr.into(), remote.port);
+        let is_local = self.source == Some(local.addr.into()) && self.port == local.port;
+        is_local && self.peer.is_some_and(|peer| peer.at == remote && self.counters.sent > peer.sent_before)
+    }
+
+    /// Returns whether datagrams to `address` may leave: it is of the family of the address that the socket
+    /// is bound to.
+    #[inline]
+    pub(crate) fn suits(&self, address: &IpAddress) -> bool {
+        self.address.is_none_or(|bound| bound.version() == address.version())
+    }
+
+    /// Returns the source of a datagram that the program sends from `origin`. Without an address in that, it
+    /// is the socket's.
+    ///
+    /// # Errors
+    /// [`SendError::NotLocal`] if the socket sends from another address.
+    #[inline(always)]
+    pub(crate) fn source(&self, origin: Origin) -> Result<Source, SendError> {
+        let address = match (self.source, origin.address) {
+            (Some(bound), Some(asked)) if bound != asked => return Err(SendError::NotLocal),
+            (bound, asked) => bound.or(asked),
+        };
+        let Self { port, hop_limit, no_broadcast, .. } = *self;
+        Ok(Source { origin: Origin { address, ..origin }, port, hop_limit, no_broadcast })
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use common::two::{A, B, PORT, Two, address};
@@ -12,7 +13,7 @@ use evenkeel_core::receive::Architecture;
 use evenkeel_core::screen::Verdict;
 use evenkeel_core::socket::{
     BadDescriptor, BindError, ConnectError, ConnectOptions, DupError, Event, Fault, Fd, FdSets, Interest,
-    Kinds, ListenError, PollEntry, ReceiveError, RegisterError, SendError, StreamError, Trigger,
+    Kinds, ListenError, PollEntry, ReceiveError, RegisterError, SendError, StreamError, Trigger, UdpOption,
 };
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::system::{
@@ -29,6 +30,7 @@ struct Seen {
     at: Instant,
     sent: bool,
     dscp: u8,
+    ttl: u8,
     flags: u8,
     /// The maximum segment size, if it is the first option.
     mss: Option<u16>,
@@ -50,7 +52,8 @@ impl Seen {
             Some(&[2, 4, a, b]) if header > 20 => Some(u16::from_be_bytes([a, b])),
             _ => None,
         };
-        Some(Self { at, sent, dscp: frame[15] >> 2, flags: frame[47], mss, payload: total - 20 - header })
+        let (dscp, ttl, flags) = (frame[15] >> 2, frame[22], frame[47]);
+        Some(Self { at, sent, dscp, ttl, flags, mss, payload: total - 20 - header })
     }
 }
 
@@ -86,7 +89,7 @@ const NOT_OPEN: BadDescriptor = BadDescriptor::NotOpen;
 const OTHER_KIND: BadDescriptor = BadDescriptor::OtherKind;
 
 /// The number of calls that need a certain kind of descriptor.
-const CALLS: usize = 30;
+const CALLS: usize = 36;
 
 /// Makes every call that needs a kind of descriptor other than `kind` with this one, and returns their
 /// errors.
@@ -112,6 +115,12 @@ fn refusals(system: &mut System<'_>, id: Fd, kind: &str) -> Vec<(&'static str, B
         says("udp", "join", if let Some(BindError::BadDescriptor(bad)) = joined { Some(bad) } else { None });
         let sent = UdpSocket::from(id).send(system, to, b"").err();
         says("udp", "send", if let Some(SendError::BadDescriptor(bad)) = sent { Some(bad) } else { None });
+        let refused = UdpSocket::from(id).connect(system, to).err();
+        let bad = if let Some(SendError::BadDescriptor(bad)) = refused { Some(bad) } else { None };
+        says("udp", "connect", bad);
+        says("udp", "take_error", UdpSocket::from(id).take_error(system).err());
+        says("udp", "set", UdpSocket::from(id).set(system, UdpOption::Broadcast(true)).err());
+        says("udp", "hop_limit", UdpSocket::from(id).hop_limit(system).err());
     }
     if kind != "screen" {
         says("screen", "screen", receive(Screen::from(id).decide(system, |_| Verdict::Pass).err()));
@@ -124,6 +133,7 @@ fn refusals(system: &mut System<'_>, id: Fd, kind: &str) -> Vec<(&'static str, B
     }
     if kind != "listener" {
         says("listener", "accept", receive(TcpListener::from(id).accept(system).err()));
+        says("listener", "set_hop_limit", TcpListener::from(id).set_hop_limit(system, NonZeroU8::MIN).err());
     }
     if kind != "events" {
         says("events", "next_event", receive(EventQueue::from(id).next(system).err()));
@@ -156,6 +166,7 @@ fn refusals(system: &mut System<'_>, id: Fd, kind: &str) -> Vec<(&'static str, B
         says("stream", "shutdown_read", stream(TcpStream::from(id).shutdown_read(system).err()));
         says("stream", "set", stream(TcpStream::from(id).set(system, StreamOption::Nagle(false)).err()));
         says("stream", "set_dscp", stream(TcpStream::from(id).set_dscp(system, 8).err()));
+        says("stream", "hop_limit", TcpStream::from(id).hop_limit(system).err());
         says("stream", "stream_info", TcpStream::from(id).info(system).err());
         says("stream", "abort", stream(TcpStream::from(id).abort(system).err()));
     }
@@ -465,6 +476,148 @@ fn what_is_set_in_the_step_that_opens_a_stream_is_in_its_syn() {
     let seen = two.seen(A, capture);
     let syn = seen.iter().find(|seen| seen.sent && seen.flags == SYN).unwrap();
     assert_eq!((syn.mss, syn.dscp), (Some(555), 46));
+}
+
+/// Returns a limit that is not zero.
+fn hops(limit: u8) -> NonZeroU8 {
+    NonZeroU8::new(limit).unwrap()
+}
+
+/// SYN-ACKs and resets have it, too: a peer that demands 255 gets nothing else (RFC 5082).
+#[test]
+fn every_segment_has_the_hop_limit_of_its_stream_and_of_the_listener() {
+    for architecture in Architecture::ALL {
+        let mut two = Two::new(architecture);
+        let captures = [A, B].map(|side| two.capture(side));
+        let listener = two.listen();
+        two.call(B, |system| {
+            assert_eq!(listener.hop_limit(system), Ok(64));
+            listener.set_hop_limit(system, hops(255)).unwrap();
+            assert_eq!(listener.hop_limit(system), Ok(255));
+        });
+        let to = IpEndpoint::new(address(B), PORT);
+        let ours = two.call(A, |system| {
+            let stream = TcpStream::connect(system, to).unwrap();
+            assert_eq!(stream.hop_limit(system), Ok(64));
+            stream.set(system, StreamOption::HopLimit(hops(3))).unwrap();
+            assert_eq!(stream.hop_limit(system), Ok(3));
+            stream
+        });
+        two.settle();
+        let (theirs, _) = two.call(B, |system| listener.accept(system)).unwrap();
+        assert_eq!(two.call(B, |system| theirs.hop_limit(system)), Ok(255), "{architecture}");
+        two.write(A, ours, b"question");
+        two.write(B, theirs, b"answer");
+        two.settle();
+        two.call(B, |system| theirs.abort(system)).unwrap();
+        two.settle();
+        for (side, limit) in [(A, 3), (B, 255)] {
+            let seen = two.seen(side, captures[side]);
+            let sent: Vec<_> = seen.iter().filter(|seen| seen.sent).collect();
+            assert!(sent.len() >= 3, "{architecture}");
+            assert!(sent.iter().all(|seen| seen.ttl == limit), "{architecture}: {sent:?}");
+        }
+        // A segment for a closed port is answered on behalf of nobody.
+        two.call(A, |system| TcpStream::connect(system, IpEndpoint::new(address(B), 99))).unwrap();
+        two.settle();
+        let seen = two.seen(B, captures[B]);
+        assert!(
+            seen.iter().any(|seen| seen.sent && seen.flags & RST != 0 && seen.ttl == 64),
+            "{architecture}"
+        );
+    }
+}
+
+#[test]
+fn a_datagram_has_the_hop_limit_of_its_socket_unless_it_is_for_a_group() {
+    let mut two = Two::new(Architecture::SoftLrp);
+    let capture = two.capture(A);
+    let group = IpAddress::v4(239, 1, 2, 3);
+    two.call(A, |system| {
+        let socket = UdpSocket::bind(system, None, PORT).unwrap();
+        assert_eq!(socket.hop_limit(system), Ok(64));
+        for (limit, to) in [(None, address(B)), (Some(7), address(B)), (None, group), (Some(255), address(B))]
+        {
+            if let Some(limit) = limit {
+                socket.set(system, UdpOption::HopLimit(hops(limit))).unwrap();
+                assert_eq!(socket.hop_limit(system), Ok(limit));
+            }
+            socket.send(system, IpEndpoint::new(to, PORT), b"x").unwrap();
+        }
+        // In fragments.
+        socket.send(system, IpEndpoint::new(address(B), PORT), &[0; 3_000]).unwrap();
+    });
+    two.settle();
+    let mut limits = two.call(A, |system| {
+        let mut limits = Vec::new();
+        while let Ok(captured) = capture.front(system) {
+            if captured.sent && captured.bytes[12..14] == [8, 0] && captured.bytes[23] == 17 {
+                limits.push(captured.bytes[22]);
+            }
+            capture.pop(system);
+        }
+        limits
+    });
+    // That to the group has not waited for a neighbour.
+    limits.sort_unstable();
+    assert_eq!(limits, [1, 7, 64, 255, 255, 255, 255]);
+}
+
+#[test]
+fn sockets_with_an_address_in_common_conflict_and_those_of_two_families_do_not() {
+    let all_v4 = Some(IpAddress::v4(0, 0, 0, 0));
+    let all_v6 = Some(IpAddress::v6(0, 0, 0, 0, 0, 0, 0, 0));
+    let one = Some(address(A));
+    let places = [None, all_v4, all_v6, one];
+    let conflicts = |first, second| {
+        first == second
+            || ![(all_v6, one), (one, all_v6)].contains(&(first, second))
+                && ![(all_v4, all_v6), (all_v6, all_v4)].contains(&(first, second))
+    };
+    let config = ListenerConfig::default();
+    for (first, second) in places.iter().flat_map(|&first| places.map(|second| (first, second))) {
+        let mut two = Two::new(Architecture::SoftLrp);
+        two.call(A, |system| {
+            let socket = UdpSocket::bind(system, first, PORT).unwrap();
+            let listener = TcpListener::listen(system, first, PORT, &config).unwrap();
+            let (bound, listens) = (
+                UdpSocket::bind(system, second, PORT).err(),
+                TcpListener::listen(system, second, PORT, &config).err(),
+            );
+            let expected = conflicts(first, second);
+            assert_eq!(bound, expected.then_some(BindError::InUse), "{first:?} and {second:?}");
+            assert_eq!(listens, expected.then_some(ListenError::InUse), "{first:?} and {second:?}");
+            system.close(socket);
+            system.close(listener);
+            if expected {
+                UdpSocket::bind(system, second, PORT).unwrap();
+                TcpListener::listen(system, second, PORT, &config).unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn a_socket_that_may_not_broadcast_sends_to_single_hosts_and_groups() {
+    let mut two = Two::new(Architecture::SoftLrp);
+    two.call(A, |system| {
+        let socket = UdpSocket::bind(system, None, PORT).unwrap();
+        let send = |system: &mut System<'_>, to| socket.send(system, IpEndpoint::new(to, 9), b"x");
+        let broadcasts = [IpAddress::v4(255, 255, 255, 255), IpAddress::v4(10, 0, 0, 255)];
+        for to in broadcasts {
+            assert_eq!(send(system, to), Ok(()), "at first it may");
+        }
+        socket.set(system, UdpOption::Broadcast(false)).unwrap();
+        for to in broadcasts {
+            // Also with a route that was just used.
+            assert_eq!([send(system, to), send(system, to)], [Err(SendError::Broadcast); 2]);
+            assert_eq!(socket.connect(system, IpEndpoint::new(to, 9)), Err(SendError::Broadcast));
+        }
+        assert_eq!([address(B), IpAddress::v4(239, 1, 2, 3)].map(|to| send(system, to)), [Ok(()); 2]);
+        let other = IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, 2);
+        let bound = UdpSocket::bind(system, Some(IpAddress::v4(0, 0, 0, 0)), 0).unwrap();
+        assert_eq!(bound.send(system, IpEndpoint::new(other, 9), b"x"), Err(SendError::Family));
+    });
 }
 
 #[test]

@@ -62,6 +62,11 @@ fn table() -> DemuxTable {
         (Binding::Forward, FORWARD),
     ];
     bindings.into_iter().for_each(|(binding, channel)| table.apply(Change::Bind(binding, channel)));
+    // Datagrams are from port 7.
+    for (port, from) in [(14, 7), (15, 8)] {
+        table.apply(Change::Bind(Binding::Udp { address: None, port }, UDP_ONE));
+        table.apply(Change::Connect(UDP_ONE, port, IpEndpoint::new(v4(1).into(), from)));
+    }
     table
 }
 
@@ -445,8 +450,8 @@ fn a_table_made_of_the_contents_of_another_is_like_it() {
     original.contents().into_iter().for_each(|change| copy.apply(change));
     let mut frames = vec![ethernet(OURS, 0x0806, &[]), ipv4(v4(77), 17, 0, 0, &udp(9))];
     for n in 1..4 {
-        frames.extend((8..13).map(|port| ipv4(v4(n), 17, 0, 0, &udp(port))));
-        frames.extend((8..13).map(|port| ipv6(v6(n.into()), 17, &udp(port))));
+        frames.extend((8..16).map(|port| ipv4(v4(n), 17, 0, 0, &udp(port))));
+        frames.extend((8..16).map(|port| ipv6(v6(n.into()), 17, &udp(port))));
         frames.extend([2, 16, 18].map(|flags| ipv4(v4(n), 6, 0, 0, &tcp(flags))));
         frames.push(ipv4(v4(n), 17, 0, 2, &[]));
     }
@@ -454,6 +459,79 @@ fn a_table_made_of_the_contents_of_another_is_like_it() {
     for frame in frames {
         assert_eq!(copy.classify(&frame), original.classify(&frame), "{frame:02x?}");
     }
+}
+
+#[test]
+fn a_port_of_a_connected_socket_is_closed_for_all_but_its_peer() {
+    let mut table = table();
+    let classes = |table: &DemuxTable, port| {
+        let frames = [ipv4(v4(2), 17, 0, 0, &udp(port)), ipv6(v6(2), 17, &udp(port))];
+        frames.map(|frame| {
+            let plain = Plain::of(&frame).unwrap();
+            let found = table.classify_plain(&frame, plain);
+            let class = table.classify(&frame);
+            assert_eq!(class, Class::Channel(found.unwrap_or(CONTROL)));
+            // The next datagram may be from somebody else.
+            let keeps = |id| table.last_class(&frame, plain, id).is_some();
+            assert!(found.is_none_or(|id| !keeps(id)), "port {port}");
+            class
+        })
+    };
+    let [ours, refused] = [UDP_ONE, CONTROL].map(Class::Channel);
+    assert_eq!(classes(&table, 14), [ours, refused], "from the peer; its port, of the other family");
+    assert_eq!(classes(&table, 15), [refused; 2], "from another port");
+    table.apply(Change::Connect(UDP_ONE, 15, IpEndpoint::new(v4(1).into(), 7)));
+    assert_eq!(classes(&table, 15), [ours, refused], "connected to another peer");
+    // The next socket at the port, with the same channel, is not connected.
+    table.apply(Change::Unbind(Binding::Udp { address: None, port: 15 }));
+    table.apply(Change::Bind(Binding::Udp { address: None, port: 15 }, UDP_ONE));
+    assert_eq!(table.classify(&ipv6(v6(2), 17, &udp(15))), ours);
+}
+
+#[test]
+fn an_unspecified_address_is_all_of_its_family() {
+    let mut table = DemuxTable::new(1);
+    table.apply(Change::Hardware(OURS));
+    let ours: [IpAddress; 2] = [v4(2).into(), v6(2).into()];
+    ours.into_iter().for_each(|address| table.apply(Change::AddAddress(address)));
+    table.apply(Change::Bind(Binding::Control, CONTROL));
+    let all = |address: IpAddress| Binding::Udp { address: Some(address), port: 9 };
+    let [all_v4, all_v6] = [all(Ipv4Address::UNSPECIFIED.into()), all(Ipv6Address::UNSPECIFIED.into())];
+    let channels = |table: &DemuxTable| {
+        [ipv4(v4(2), 17, 0, 0, &udp(9)), ipv6(v6(2), 17, &udp(9))].map(|frame| table.classify(&frame))
+    };
+    let [one, other, none] = [UDP_ONE, UDP_ANY, CONTROL].map(Class::Channel);
+    table.apply(Change::Bind(all_v4, UDP_ONE));
+    assert_eq!(channels(&table), [one, none]);
+    table.apply(Change::Bind(all_v6, UDP_ANY));
+    assert_eq!(channels(&table), [one, other]);
+    let mut copy = DemuxTable::new(7);
+    copy.apply(Change::Hardware(OURS));
+    table.contents().into_iter().for_each(|change| copy.apply(change));
+    assert_eq!(channels(&copy), [one, other]);
+    table.apply(Change::Unbind(all_v4));
+    assert_eq!(channels(&table), [none, other]);
+}
+
+#[test]
+fn bindings_that_share_an_address_conflict() {
+    let all_v4 = Some(IpAddress::from(Ipv4Address::UNSPECIFIED));
+    let all_v6 = Some(IpAddress::from(Ipv6Address::UNSPECIFIED));
+    let (one_v4, one_v6) = (Some(v4(2).into()), Some(v6(2).into()));
+    let places = [None, all_v4, all_v6, one_v4, one_v6, Some(v4(3).into())];
+    let conflicts_with = |bound| {
+        let mut table = DemuxTable::new(1);
+        table.apply(Change::Bind(Binding::Udp { address: bound, port: 9 }, UDP_ONE));
+        assert!(places.iter().all(|&place| !table.conflicts(place, 10)), "another port");
+        places.map(|place| u8::from(table.conflicts(place, 9)))
+    };
+    assert_eq!(conflicts_with(None), [1, 1, 1, 1, 1, 1]);
+    assert_eq!(conflicts_with(all_v4), [1, 1, 0, 1, 0, 1]);
+    assert_eq!(conflicts_with(all_v6), [1, 0, 1, 0, 1, 0]);
+    assert_eq!(conflicts_with(one_v4), [1, 1, 0, 1, 0, 0]);
+    assert_eq!(conflicts_with(one_v6), [1, 0, 1, 0, 1, 0]);
+    // Any number of sockets receive from a group.
+    assert_eq!(conflicts_with(Some(group_v6().into())), [0; 6]);
 }
 
 /// A flow stays in its ring; fragments have no ports to go by, and what is in whole packets does not change
@@ -515,7 +593,7 @@ fn what_leads_where_the_last_one_did_is_found_to_by_its_first_bytes() {
     let table = table();
     let first = [ipv4(v4(2), 17, 1, 0, &udp(9)), vec![0; 6]].concat();
     let plain = Plain::of(&first).unwrap();
-    let last = LastClass::of(&first, plain, table.classify_plain(&first, plain).unwrap()).unwrap();
+    let last = table.last_class(&first, plain, table.classify_plain(&first, plain).unwrap()).unwrap();
     assert_eq!((last.next(&first), last.channel()), (Some(plain), UDP_ANY));
     let bits = first.len() * 8;
     let mut same = 0;

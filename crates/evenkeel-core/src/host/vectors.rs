@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use crate::cable::{End, Options, pair};
 use crate::capture::Capture;
 use crate::demux::{Class, LastClass};
+use crate::drop::UdpDrop;
 use crate::frame::Pool;
 use crate::host::{Config, Host, System};
 use crate::interface::Interface as _;
@@ -14,7 +15,7 @@ use crate::plain::Plain;
 use crate::poll::Quota;
 use crate::process::{Program, Step};
 use crate::receive::Architecture;
-use crate::socket::{Datagrams, SocketId};
+use crate::socket::{Datagrams, Descriptor, SocketId};
 use crate::stack::{self, Datagram, InterfaceId};
 use crate::system::{CaptureSocket, UdpSocket, close};
 use crate::tcp::Checksum;
@@ -61,6 +62,8 @@ struct Spec {
 
 /// One that a group is received at, one of an address only, one of any, and one of nobody.
 const PORTS: [u16; 4] = [9, 10, 11, 77];
+/// The port that all frames are from.
+const SENDERS: u16 = 4_321;
 
 fn spec() -> impl Strategy<Value = Spec> {
     let hardware = prop_oneof![
@@ -167,7 +170,7 @@ impl Spec {
     }
 
     fn transport(&self, source: &IpAddress, destination: &IpAddress) -> Vec<u8> {
-        let mut bytes = [&[0x10, 0xe1], &self.port.to_be_bytes()[..]].concat();
+        let mut bytes = [SENDERS, self.port].map(u16::to_be_bytes).concat();
         if self.protocol == 6 {
             bytes.extend([0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0x40, 0, 0, 0, 0, 0]);
             let pseudo = Checksum::pseudo(*source, *destination, 6, bytes.len());
@@ -303,8 +306,8 @@ struct World {
     heard: Arc<Mutex<Vec<Heard>>>,
     captured: Arc<Mutex<Vec<Vec<u8>>>>,
     sent: Vec<Vec<u8>>,
-    /// Sockets that nobody reads, by their ports.
-    unread: Vec<(u16, SocketId)>,
+    /// The socket that nobody reads.
+    unread: Option<SocketId>,
 }
 
 impl World {
@@ -336,7 +339,7 @@ impl World {
             heard: Arc::default(),
             captured: Arc::default(),
             sent: Vec::new(),
-            unread: Vec::new(),
+            unread: None,
         };
         if watched {
             let watcher = Watcher { queue: None, captured: Arc::clone(&world.captured) };
@@ -402,18 +405,20 @@ enum Event {
     Frames(Vec<Spec>),
     /// It gets or loses its second address.
     Address(bool),
-    /// A socket that nobody reads is opened for one address only, at this port; or closed.
-    Socket(bool, u16),
+    /// A socket that nobody reads is opened for one address only, at a port that no other has; or closed.
+    Socket(bool),
+    /// The socket of any address is connected to the sender of the frames, or to somebody else.
+    Connect(bool),
     /// Frames come, and after so many units of work the rest happens to those that wait.
     Meanwhile(Vec<Spec>, u8, Box<Self>),
 }
 
 fn event() -> impl Strategy<Value = Event> {
     let frames = || proptest::collection::vec(spec(), 1..12);
-    let port = prop_oneof![2 => Just(PORTS[2]), 1 => Just(PORTS[3])];
     let change = prop_oneof![
         any::<bool>().prop_map(Event::Address),
-        (any::<bool>(), port).prop_map(|(opens, port)| Event::Socket(opens, port)),
+        any::<bool>().prop_map(Event::Socket),
+        any::<bool>().prop_map(Event::Connect),
     ];
     let meanwhile = (frames(), 0..5_u8, change.clone())
         .prop_map(|(frames, units, change)| Event::Meanwhile(frames, units, Box::new(change)));
@@ -428,18 +433,22 @@ impl World {
             Event::Address(false) => {
                 self.host.remove_address(LAN, IpCidr::new(v4(3).into(), 24));
             }
-            Event::Socket(true, port) => {
-                if let Ok(socket) =
-                    UdpSocket::open(&mut self.host.net, None, Some(v4(2).into()), *port, self.now)
-                {
-                    self.unread.push((*port, socket));
-                }
+            Event::Socket(true) => {
+                let address = Some(v4(2).into());
+                let opened = UdpSocket::open(&mut self.host.net, None, address, PORTS[3], self.now);
+                self.unread = self.unread.or(opened.ok());
             }
-            Event::Socket(false, port) => {
-                if let Some(at) = self.unread.iter().position(|(other, _)| other == port) {
-                    let (_, socket) = self.unread.remove(at);
+            Event::Socket(false) => {
+                if let Some(socket) = self.unread.take() {
                     close(&mut self.host.net, socket, self.now);
                 }
+            }
+            Event::Connect(to_sender) => {
+                let peer = IpEndpoint::new(v4(if *to_sender { 1 } else { 9 }).into(), SENDERS);
+                let sockets = self.host.net.sockets.descriptors.iter();
+                let of_port = |descriptor: &Descriptor| matches!(descriptor, Descriptor::Udp(socket) if socket.port == PORTS[2]);
+                let (id, _) = sockets.into_iter().find(|(_, descriptor)| of_port(descriptor)).unwrap();
+                UdpSocket::connect_to(&mut self.host.net, id, peer).unwrap();
             }
             Event::Meanwhile(specs, units, change) => {
                 self.happens(&Event::Frames(specs.clone()));
@@ -513,12 +522,12 @@ proptest! {
     /// comparison of a frame with the last one.
     #[test]
     fn a_plain_datagram_leads_where_any_frame_would(
-        opens in proptest::collection::vec((any::<bool>(), 2..4_usize), 0..4),
+        changes in proptest::collection::vec((any::<bool>(), any::<bool>()), 0..4),
         frames in proptest::collection::vec(spec(), 1..6),
     ) {
         let mut world = World::new(How::of(Architecture::SoftLrp, 16), 128);
-        for (opens, port) in opens {
-            world.happens(&Event::Socket(opens, PORTS[port]));
+        for (is_socket, how) in changes {
+            world.happens(&if is_socket { Event::Socket(how) } else { Event::Connect(how) });
         }
         let table = &world.host.net.rx.table;
         let mut last: Option<LastClass> = None;
@@ -531,7 +540,7 @@ proptest! {
                 prop_assert!(matches!(class, Class::Channel(channel) if channel == id), "{:?}", class);
             }
             last = match (plain, class) {
-                (Some(plain), Class::Channel(id)) => LastClass::of(&frame, plain, id),
+                (Some(plain), Class::Channel(id)) => table.last_class(&frame, plain, id),
                 _ => None,
             };
             if let Some((tuple, flags)) = plain.and_then(|plain| table.plain_segment(&frame, plain)) {
@@ -603,17 +612,22 @@ fn a_monitor_sees_each_frame_of_a_vector_from_a_ring() {
     }
 }
 
-/// An adaptor has demultiplexed by its own table, before a socket was bound to one address of the port: what
-/// waits in the ring of the other socket is the new one's, as the host's table says.
+/// An adaptor has demultiplexed by its own table, before the socket was connected to another peer: what waits
+/// in the socket's ring is nobody's, as the host's table says.
 #[test]
 fn a_frame_that_an_older_table_put_into_a_ring_goes_by_the_hosts() {
     let mut world = World::new(How::of(Architecture::NiLrp, 16), 128);
     world.send(&flood(PORTS[2], 5));
-    world.happens(&Event::Socket(true, PORTS[2]));
+    world.happens(&Event::Connect(false));
     world.settle();
-    let (_, socket) = world.unread[0];
-    let queued = world.host.net.sockets.descriptors.udp(socket).unwrap().ready.len();
-    assert_eq!((queued, world.heard.lock().unwrap().len()), (5, 0));
+    let drops: Vec<_> = world.host.ledger().drops().map(|(reason, input, _)| (reason, input)).collect();
+    assert_eq!(drops, [(UdpDrop::NoSocket.into(), 5)]);
+    assert_eq!(world.heard.lock().unwrap().len(), 0);
+    // Those of the peer do arrive.
+    world.send(&flood(PORTS[2], 5));
+    world.happens(&Event::Connect(true));
+    world.settle();
+    assert_eq!(world.heard.lock().unwrap().len(), 5);
 }
 
 #[test]

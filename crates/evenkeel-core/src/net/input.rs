@@ -11,7 +11,7 @@ use crate::id::{ChannelId, InterfaceId, ProcessId, QueueId};
 use crate::poll::Sources;
 use crate::ready::Kinds;
 use crate::screen::Verdict;
-use crate::stack::{Datagram, IpEndpoint, Received, Reply, Transit};
+use crate::stack::{Datagram, IcmpError, IpEndpoint, Quoted, Received, Reply, Transit};
 use crate::time::Instant;
 use crate::work::Work;
 
@@ -44,13 +44,20 @@ impl Net {
         self.take_up(received, sources, now);
     }
 
-    /// Processes the result of IP input: dispatches a datagram, passes a segment or an ICMP error to TCP,
-    /// or forwards a packet in transit.
+    /// Processes the result of IP input: dispatches a datagram, passes a segment to TCP and an ICMP error to
+    /// TCP or to its socket, or forwards a packet in transit.
     pub(crate) fn take_up(&mut self, received: Option<Received>, sources: Sources, now: Instant) {
         match received {
             Some(Received::Datagram(datagram)) => self.dispatch(datagram, sources, now),
             Some(Received::Segment(packet)) => self.segments(now).input(packet, None),
-            Some(Received::IcmpError(error)) => self.segments(now).input_icmp_error(error),
+            Some(Received::IcmpError(IcmpError { quote, kind })) => match quote {
+                Quoted::Segment(quote) => self.segments(now).input_icmp_error(quote, kind),
+                Quoted::Datagram(tuple) => {
+                    if let Some(id) = self.rx.udp_socket_at(&tuple.local) {
+                        self.sockets.fail(id, &tuple, kind.into());
+                    }
+                }
+            },
             Some(Received::Transit(transit)) => self.transit(transit, sources, now),
             Some(Received::Control) | None => {}
         }
@@ -82,22 +89,18 @@ impl Net {
         let IpEndpoint { addr, port } = datagram.destination();
         let channel = self.rx.table.udp(&addr, port);
         let members = channel.and_then(|c| self.rx.channels.get(c)).map_or(0, |c| c.members.len());
-        let (Some(channel), true) = (channel, members > 0) else {
-            self.with_stack(now, |stack, io| stack.port_unreachable(&datagram, io));
-            self.ledger.drop_input(UdpDrop::NoSocket, datagram.frames());
-            datagram.recycle(&mut self.pool);
-            return;
-        };
+        let member = |net: &Self, nth| net.rx.channels.get(channel?)?.members.get(nth).copied();
         // The members of a multicast group but the last get copies.
         for nth in 0..members.saturating_sub(1) {
-            let Some(member) = self.rx.channels.get(channel).and_then(|c| c.members.get(nth).copied()) else {
-                continue;
-            };
+            let Some(member) = member(self, nth) else { continue };
             match datagram.duplicate(&mut self.pool) {
                 Some(copy) => {
                     self.ledger.duplicated += copy.frames();
                     let (sockets, mut cx) = self.sockets(now);
-                    sockets.append(member, copy, sources, &mut cx);
+                    if let Some(copy) = sockets.append(member, copy, sources, &mut cx) {
+                        self.ledger.drop_input(UdpDrop::NoSocket, copy.frames());
+                        copy.recycle(&mut self.pool);
+                    }
                 }
                 None => {
                     self.ledger.duplicated += 1;
@@ -105,9 +108,17 @@ impl Net {
                 }
             }
         }
-        if let Some(member) = self.rx.channels.get(channel).and_then(|c| c.members.last().copied()) {
-            let (sockets, mut cx) = self.sockets(now);
-            sockets.append(member, datagram, sources, &mut cx);
+        let refused = match member(self, members.wrapping_sub(1)) {
+            Some(member) => {
+                let (sockets, mut cx) = self.sockets(now);
+                sockets.append(member, datagram, sources, &mut cx)
+            }
+            None => Some(datagram),
+        };
+        if let Some(datagram) = refused {
+            self.with_stack(now, |stack, io| stack.port_unreachable(&datagram, io));
+            self.ledger.drop_input(UdpDrop::NoSocket, datagram.frames());
+            datagram.recycle(&mut self.pool);
         }
     }
 

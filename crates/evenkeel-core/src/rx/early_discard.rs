@@ -160,7 +160,7 @@ impl<S: SocketFloor> DeviceBurst<'_, S> {
         let plain = Plain::of(bytes);
         match self.rx.channel_of(bytes, plain, &mut self.sockets, self.cx.now) {
             Ok(id) => {
-                self.last = plain.and_then(|plain| LastClass::of(bytes, plain, id));
+                self.last = plain.and_then(|plain| self.rx.table.last_class(bytes, plain, id));
                 let feeds = self.feed(id);
                 self.offer(id, plain, feeds)
             }

@@ -6,10 +6,11 @@ use crate::channel::{Ahead, ChannelTable, SegmentKind};
 use crate::config::Config;
 use crate::demux::DemuxTable;
 use crate::frame::Frame;
-use crate::id::{ChannelId, InterfaceId};
+use crate::id::{ChannelId, InterfaceId, SocketId};
 use crate::poll::Gate;
 use crate::queue::Queue;
 use crate::receive::DeviceWork;
+use crate::tcp::AddrPort;
 use crate::time::Instant;
 use crate::wire::IpAddress;
 
@@ -91,12 +92,21 @@ impl Receive {
         if waiting { self.next_fragment_look } else { Instant::NEVER }
     }
 
-    /// Returns a port of the dynamic range that no socket is bound to at `address`. `None` if there is none.
+    /// Returns the UDP socket that alone receives at an address and port.
+    pub(crate) fn udp_socket_at(&self, at: &AddrPort) -> Option<SocketId> {
+        let channel = self.table.udp(&at.addr.into(), at.port)?;
+        match *self.channels.get(channel)?.members.as_slice() {
+            [id] => Some(id),
+            _ => None,
+        }
+    }
+
+    /// Returns a port of the dynamic range at which no socket is in the way of another one at `address`. `None` if there is none.
     pub(crate) fn free_port(&mut self, address: Option<IpAddress>) -> Option<u16> {
         for _ in EPHEMERAL_FIRST..=u16::MAX {
             let port = self.next_port;
             self.next_port = port.checked_add(1).unwrap_or(EPHEMERAL_FIRST);
-            if !self.table.is_bound(address, port) {
+            if !self.table.conflicts(address, port) {
                 return Some(port);
             }
         }

@@ -37,6 +37,9 @@ impl Status<'_> {
                 Kinds::READABLE.when(self.tcp.is_acceptable(&listener.at))
             }
             Some(descriptor) => {
+                if descriptor.has_error() {
+                    return Kinds::READABLE.union(Kinds::WRITABLE).union(Kinds::ERROR);
+                }
                 let readable = asked.is_readable()
                     && (descriptor.len() > 0 || self.is_lazy && arm(descriptor, self.channels));
                 let writable = match descriptor {
@@ -237,7 +240,7 @@ impl Readiness<'_> {
                 let (ready, mut status) = self.split();
                 ready.has_event(id, |id, asked| status.of(id, asked))
             }
-            Some(descriptor) => descriptor.len() > 0 || self.arm_channels_of(id),
+            Some(descriptor) => descriptor.has_error() || descriptor.len() > 0 || self.arm_channels_of(id),
         }
     }
 

@@ -7,12 +7,13 @@ use super::senders::BlockedSenders;
 use crate::config::Config;
 use crate::context::Cx;
 use crate::drop::QueueDrop;
-use crate::error::TooManyOpen;
+use crate::error::{PeerError, TooManyOpen};
 use crate::id::{ProcessId, QueueId, SocketId};
 use crate::poll::Sources;
 use crate::ready::{Kinds, ReadyTable};
 use crate::socket::Descriptor;
 use crate::stack::{Datagram, TakesDatagrams};
+use crate::tcp::FourTuple;
 use crate::time::Instant;
 use crate::work::{Work, WorkLog};
 
@@ -100,11 +101,20 @@ impl Sockets {
     }
 
     /// Appends a datagram to the queue of a socket, or drops it if that is full. A full queue pauses
-    /// `sources`.
+    /// `sources`. Gives back a datagram that the socket does not take.
     #[inline]
-    pub(crate) fn append(&mut self, id: SocketId, datagram: Datagram, sources: Sources, cx: &mut Cx<'_>) {
+    pub(crate) fn append(
+        &mut self,
+        id: SocketId,
+        datagram: Datagram,
+        sources: Sources,
+        cx: &mut Cx<'_>,
+    ) -> Option<Datagram> {
         cx.work.add(Work::Append);
-        let Some(socket) = self.descriptors.udp_mut(id) else { return };
+        let socket = match self.descriptors.udp_mut(id) {
+            Some(socket) if socket.takes(&datagram) => socket,
+            _ => return Some(datagram),
+        };
         if !socket.ready.has_room() {
             socket.counters.dropped += 1;
             cx.ledger.drop_input(QueueDrop::Socket, datagram.frames());
@@ -115,12 +125,32 @@ impl Sockets {
         }
         let (gate, waiting) = socket.ready.gate();
         cx.poller.enqueued(QueueId::Socket(id), gate, waiting, sources, cx.now);
+        None
     }
 
-    /// Hands over what waits in the queue of a socket.
+    /// Records an ICMP error about a datagram between the ends of `quoted`, if the socket may have sent it.
+    /// Whoever waits for the socket is woken.
+    pub(crate) fn fail(&mut self, id: SocketId, quoted: &FourTuple, error: PeerError) {
+        let socket = self.descriptors.udp_mut(id).filter(|socket| socket.may_have_sent(quoted));
+        let Some(socket) = socket else { return };
+        socket.error = Some(error);
+        self.ready.raise(id, Kinds::READABLE.union(Kinds::WRITABLE).union(Kinds::ERROR));
+    }
+
+    /// Returns the error of a socket that no call has reported yet, and forgets it.
+    #[cold]
+    pub(crate) fn take_error(&mut self, id: SocketId) -> Option<PeerError> {
+        self.descriptors.udp_mut(id)?.error.take()
+    }
+
+    /// Hands over what waits in the queue of a socket, unless an error of the socket waits to be reported
+    /// first. Returns whether none does.
     #[inline]
-    pub(crate) fn take_ready(&mut self, id: SocketId, to: &mut impl TakesDatagrams, cx: &mut Cx<'_>) {
-        let Some(socket) = self.descriptors.udp_mut(id) else { return };
+    pub(crate) fn take_ready(&mut self, id: SocketId, to: &mut impl TakesDatagrams, cx: &mut Cx<'_>) -> bool {
+        let Some(socket) = self.descriptors.udp_mut(id) else { return true };
+        if socket.error.is_some() {
+            return false;
+        }
         while to.has_room()
             && let Some((datagram, resume)) = socket.ready.pop()
         {
@@ -132,5 +162,6 @@ impl Sockets {
                 cx.poller.resume(QueueId::Socket(id));
             }
         }
+        true
     }
 }

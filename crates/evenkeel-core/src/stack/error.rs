@@ -76,6 +76,8 @@ pub enum OutputError {
     NoBuffer,
     /// The destination is this host itself; nothing loops back here.
     Loopback,
+    /// The destination is a broadcast address, and the sender may not broadcast.
+    Broadcast,
 }
 
 impl fmt::Display for OutputError {
@@ -86,6 +88,7 @@ impl fmt::Display for OutputError {
             Self::TooBig => "the payload is larger than a datagram can carry",
             Self::NoBuffer => "no free frame buffers",
             Self::Loopback => "the destination is this host",
+            Self::Broadcast => "the destination is a broadcast address",
         })
     }
 }

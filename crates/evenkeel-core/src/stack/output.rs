@@ -1,5 +1,7 @@
 //! Output: source address, IP header, fragments, hardware address.
 
+use core::num::NonZeroU8;
+
 use super::config::Config;
 use super::error::OutputError;
 use super::fragment::identification::Identifications;
@@ -11,7 +13,7 @@ use super::neighbor::arp::ArpMessage;
 use super::neighbor::ndp;
 use super::neighbor::table::{Neighbors, Solicitation, Waiting};
 use super::route::handle::RouteHandle;
-use super::route::path::{Next, Path, SourcedPath};
+use super::route::path::{Next, Path};
 use super::route::path_mtu::PathMtus;
 use super::route::routing::Routing;
 use super::tcp::FirstHop;
@@ -58,11 +60,10 @@ impl<'io> Output<'_, 'io> {
         if len > PACKET_MAX {
             return Err(OutputError::TooBig);
         }
-        let SourcedPath { path, source: address } =
-            self.routing.sourced_path(route, &source.origin, &to.addr)?;
-        let address = address.ok_or(OutputError::NoAddress)?;
+        let (path, address) = self.routing.udp_path(&source, &to.addr, route)?;
         let head = udp::head(address, source.port, to, len, payload);
-        let hop_limit = if to.addr.is_multicast() { 1 } else { self.config.hop_limit };
+        let own = source.hop_limit.map_or(self.config.hop_limit, NonZeroU8::get);
+        let hop_limit = if to.addr.is_multicast() { 1 } else { own };
         let (destination, protocol) = (to.addr, IpProtocol::Udp);
         // A router that cannot take the packet reports that, and this host cuts the next ones itself (RFC
         // 1191, as Linux does). So the packet needs no identification, of which there are too few for a busy
@@ -79,14 +80,15 @@ impl<'io> Output<'_, 'io> {
     pub(super) fn send_segment(
         &mut self,
         frame: Frame,
-        &Transmit { ref tuple, dscp, ecn, route, .. }: &Transmit<FirstHop>,
+        &Transmit { ref tuple, dscp, hop_limit, ecn, route, .. }: &Transmit<FirstHop>,
     ) -> Result<(), OutputError> {
+        let hop_limit = hop_limit.map_or(self.config.hop_limit, NonZeroU8::get);
         let (source, destination) = (tuple.local.addr.into(), tuple.remote.addr.into());
         let header = Header {
             dscp,
             ecn,
             dont_fragment: true,
-            ..Header::new(source, destination, IpProtocol::Tcp, self.config.hop_limit)
+            ..Header::new(source, destination, IpProtocol::Tcp, hop_limit)
         };
         let path = match route {
             Some(hop) => hop.path(),

@@ -14,7 +14,7 @@ pub enum Received {
     Datagram(Datagram),
     /// A segment for a connection or a listener.
     Segment(TcpPacket),
-    /// An ICMP error about a segment of this host. Its frame is consumed.
+    /// An ICMP error about a segment or a datagram of this host. Its frame is consumed.
     IcmpError(IcmpError),
     /// A message to the host itself, which has been processed. Its frames are consumed.
     Control,

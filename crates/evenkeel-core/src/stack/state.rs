@@ -28,7 +28,6 @@ use super::plain::PlainInput;
 use super::random::Random;
 use super::received::Received;
 use super::route::handle::RouteHandle;
-use super::route::path::Next;
 use super::route::path_mtu::PathMtus;
 use super::route::routing::Routing;
 use super::route::table::{Route, Via};
@@ -281,6 +280,18 @@ impl Stack {
         self.output(io).send_udp(source, to, payload, route)
     }
 
+    /// Returns the address that a datagram to `destination` is sent from.
+    ///
+    /// # Errors
+    /// [`OutputError`], as for [`Stack::send_udp`].
+    pub(crate) fn source_to(
+        &self,
+        source: &Source,
+        destination: &IpAddress,
+    ) -> Result<IpAddress, OutputError> {
+        self.routing.udp_path(source, destination, &mut RouteHandle::default()).map(|(_, address)| address)
+    }
+
     /// Sends the segment in `frame` by its route, which is looked up if there is none.
     ///
     /// # Errors
@@ -305,7 +316,7 @@ impl Stack {
         now: Instant,
     ) -> Result<(IpAddress, u16, FirstHop), OutputError> {
         let path = self.routing.path_again(source, destination)?;
-        if matches!(path.next, Next::Group(_)) || self.is_broadcast(destination) {
+        if path.is_to_several() || self.is_broadcast(destination) {
             return Err(OutputError::NoRoute);
         }
         let source = source.or_else(|| self.routing.source_by(destination, path));

@@ -1,5 +1,7 @@
 //! UDP: datagrams in and out (RFC 768, RFC 8200 8.1).
 
+use core::num::NonZeroU8;
+
 use super::address::kinds::{Cast, ends_v4, ends_v6};
 use super::io::Io;
 use super::packet::{Packet, Payload};
@@ -184,7 +186,7 @@ impl TakesDatagrams for Option<Datagram> {
     }
 }
 
-/// The origin and the port that a datagram is sent from.
+/// The origin and the port that a datagram is sent from, and the options of its sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Source {
     /// The address and the interface. Link-local and multicast destinations want an interface when the host
@@ -192,6 +194,10 @@ pub struct Source {
     pub origin: Origin,
     /// The port.
     pub port: u16,
+    /// The TTL or hop limit of datagrams to single hosts and broadcasts; `None` for the configured one.
+    pub hop_limit: Option<NonZeroU8>,
+    /// Whether datagrams to broadcast addresses are refused.
+    pub no_broadcast: bool,
 }
 
 /// The length field of a UDP header, and whether it has a checksum.

@@ -6,6 +6,7 @@ use crate::context::Cx;
 use crate::demux::PlainTo;
 use crate::id::{QueueId, SocketId};
 use crate::net::Net;
+use crate::socket::ReceiveError;
 use crate::stack::{Io, TakesDatagrams};
 use crate::time::Instant;
 use crate::work::Work;
@@ -29,13 +30,28 @@ impl<'a> Receiver<'a> {
 
     /// Hands over datagrams until `to` has no room for more, or there are none: first what waits in the
     /// socket's queue, then, under the lazy architectures, what waits in its channels.
-    pub(super) fn receive(&mut self, to: &mut impl TakesDatagrams) {
+    ///
+    /// # Errors
+    /// The error of the socket that no call has reported yet, before anything is handed over.
+    pub(super) fn receive(&mut self, to: &mut impl TakesDatagrams) -> Result<(), ReceiveError> {
         self.net.sockets.last_read = Some(self.id);
         self.net.keep_order(self.now);
-        self.take_ready(to);
-        if !self.net.plan.is_lazy() {
-            return;
+        if !self.take_ready(to) {
+            return self
+                .net
+                .sockets
+                .take_error(self.id)
+                .map_or(Ok(()), |error| Err(ReceiveError::Failed(error)));
         }
+        if self.net.plan.is_lazy() {
+            self.receive_from_channels(to);
+        }
+        Ok(())
+    }
+
+    /// Hands over datagrams from the socket's channels until `to` has no room for more, or there are none.
+    #[inline(always)]
+    fn receive_from_channels(&mut self, to: &mut impl TakesDatagrams) {
         let mut left = FRAMES_PER_RECEIVE;
         while left > 0 && to.has_room() {
             if self.input_plain(to, &mut left) || self.draw(to.room().min(left)) {
@@ -53,11 +69,12 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Hands over what waits in the socket's queue.
+    /// Hands over what waits in the socket's queue, unless an error waits to be reported first. Returns whether
+    /// none does.
     #[inline(always)]
-    fn take_ready(&mut self, to: &mut impl TakesDatagrams) {
+    fn take_ready(&mut self, to: &mut impl TakesDatagrams) -> bool {
         let (sockets, mut cx) = self.net.sockets(self.now);
-        sockets.take_ready(self.id, to, &mut cx);
+        sockets.take_ready(self.id, to, &mut cx)
     }
 
     /// Processes a frame from a channel of the socket, and hands over what of it is ready for the caller.

@@ -1,5 +1,7 @@
 //! Listening TCP sockets (RFC 9293 3.9.1, passive OPEN).
 
+use core::num::NonZeroU8;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::handle::handle;
@@ -23,7 +25,7 @@ handle!(TcpListener);
 
 impl TcpListener {
     /// Opens a socket that listens at `port` of `address`, or of all the host's addresses if `address` is
-    /// `None`. Port 0 lets the host choose a port, which [`TcpListener::port`] returns.
+    /// `None`. An unspecified address stands for all of its family. Port 0 lets the host choose a port, which [`TcpListener::port`] returns.
     ///
     /// # Errors
     /// [`ListenError`] if the address or the port cannot be used, or a limit is reached. No socket listens
@@ -76,7 +78,8 @@ impl TcpListener {
         config: &ListenerConfig,
         options: Option<&Arc<tcp::Config>>,
     ) -> Result<SocketId, ListenError> {
-        if at.address.is_some_and(|address| address.is_multicast() || !net.stack.is_local(&address.into())) {
+        let is_foreign = |address: IpAddr| address.is_multicast() || !net.stack.is_local(&address.into());
+        if at.address.is_some_and(|address| !address.is_unspecified() && is_foreign(address)) {
             return Err(ListenError::NotLocal);
         }
         let taken = if at.port == 0 { ListenError::NoPort } else { ListenError::InUse };
@@ -148,13 +151,40 @@ impl TcpListener {
         ))
     }
 
+    // --- Settings and questions ---
+
+    /// Sets the TTL or hop limit of the listener's segments, and of those of streams that are opened from now
+    /// on. At first it is that of the host.
+    ///
+    /// # Errors
+    /// [`BadDescriptor`] if the descriptor is no listener of this process.
+    pub fn set_hop_limit(self, system: &mut System<'_>, limit: NonZeroU8) -> Result<(), BadDescriptor> {
+        system.call();
+        let at = self.at(system)?;
+        system.net.tcp.endpoint.set_listener_hop_limit(&at, limit);
+        Ok(())
+    }
+
+    /// Returns the TTL or hop limit of the listener's segments.
+    ///
+    /// # Errors
+    /// [`BadDescriptor`] if the descriptor is no listener of this process.
+    pub fn hop_limit(self, system: &System<'_>) -> Result<u8, BadDescriptor> {
+        let limit = system.net.tcp.endpoint.listener_hop_limit(&self.at(system)?);
+        Ok(limit.map_or(system.net.config.stack.hop_limit, NonZeroU8::get))
+    }
+
     /// Returns the port at which the socket listens.
     ///
     /// # Errors
     /// [`BadDescriptor`] if the descriptor is no listener of this process.
     pub fn port(self, system: &System<'_>) -> Result<u16, BadDescriptor> {
+        Ok(self.at(system)?.port)
+    }
+
+    fn at(self, system: &System<'_>) -> Result<ListenAt, BadDescriptor> {
         match system.descriptor(self.0)?.1 {
-            Descriptor::Listener(listener) => Ok(listener.at.port),
+            Descriptor::Listener(listener) => Ok(listener.at),
             _ => Err(BadDescriptor::OtherKind),
         }
     }

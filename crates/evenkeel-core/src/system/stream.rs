@@ -1,5 +1,7 @@
 //! TCP streams (RFC 9293 3.9.1).
 
+use core::num::NonZeroU8;
+
 use super::handle::handle;
 use super::state::System;
 use crate::id::{Fd, ProcessId, SocketId};
@@ -195,6 +197,16 @@ impl TcpStream {
     pub fn set_dscp(self, system: &mut System<'_>, dscp: u8) -> Result<(), StreamError> {
         let id = self.begin(system)?;
         system.net.tcp.change_stream(id, |endpoint, id| endpoint.set_dscp(id, dscp))
+    }
+
+    /// Returns the TTL or hop limit of packets that the stream sends.
+    ///
+    /// # Errors
+    /// [`BadDescriptor`] if the descriptor is no stream of this process.
+    pub fn hop_limit(self, system: &System<'_>) -> Result<u8, BadDescriptor> {
+        let connection = system.net.tcp.endpoint.connection(self.connection(system)?);
+        let limit = connection.and_then(tcp::Connection::hop_limit);
+        Ok(limit.map_or(system.net.config.stack.hop_limit, NonZeroU8::get))
     }
 
     /// Returns the local port of a stream.

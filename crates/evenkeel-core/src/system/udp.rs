@@ -1,9 +1,11 @@
 //! UDP sockets: binding, multicast groups, receiving and sending.
 
+use core::num::NonZeroU8;
+
 use super::handle::handle;
 use super::lazy_receive::Receiver;
 use super::state::{System, there_was};
-use crate::demux::Binding;
+use crate::demux::{Binding, Change};
 use crate::drop::QueueDrop;
 use crate::error::ChannelError;
 use crate::id::{ChannelId, Fd, ProcessId, SocketId};
@@ -11,7 +13,8 @@ use crate::net::Net;
 use crate::poll::Gate;
 use crate::queue::Queue;
 use crate::socket::{
-    BadDescriptor, BindError, Datagrams, Descriptor, Kind, ReceiveError, SendError, Socket, SocketCounters,
+    BadDescriptor, BindError, Datagrams, Descriptor, Kind, Peer, PeerError, ReceiveError, SendError, Socket,
+    SocketCounters, UdpOption,
 };
 use crate::stack::{Datagram, Io, IpEndpoint, Origin, OutputError, RouteHandle, Source};
 use crate::time::Instant;
@@ -28,7 +31,9 @@ impl UdpSocket {
     // --- Open and close ---
 
     /// Opens a UDP socket bound to `port` of `address`, or of all the host's addresses if `address` is
-    /// `None`. Port 0 lets the host choose a free port.
+    /// `None`. An unspecified address stands for all of its family. Port 0 lets the host choose a free port.
+    ///
+    /// Two sockets cannot be bound to a port if a datagram could be for both of them.
     ///
     /// A socket bound to a multicast group joins that group and receives only its datagrams. Any number of
     /// sockets may bind to one group and port.
@@ -52,11 +57,12 @@ impl UdpSocket {
         now: Instant,
     ) -> Result<SocketId, BindError> {
         let group = address.filter(IpAddress::is_multicast);
-        if group.is_none() && address.is_some_and(|a| !net.stack.is_local(&a)) {
+        let is_foreign = |address: IpAddress| !address.is_unspecified() && !net.stack.is_local(&address);
+        if group.is_none() && address.is_some_and(is_foreign) {
             return Err(BindError::NotLocal);
         }
         let port = if port == 0 { net.rx.free_port(address).ok_or(BindError::NoPort)? } else { port };
-        if group.is_none() && net.rx.table.is_bound(address, port) {
+        if group.is_none() && net.rx.table.conflicts(address, port) {
             return Err(BindError::InUse);
         }
         let limit = net.config.socket_queue_pkts;
@@ -69,6 +75,10 @@ impl UdpSocket {
                 address,
                 source: address.filter(|address| net.stack.is_own(address)),
                 port,
+                peer: None,
+                error: None,
+                hop_limit: None,
+                no_broadcast: false,
                 channels: Vec::new(),
                 next_channel: 0,
                 ready: Queue::new(limit, gate),
@@ -207,6 +217,64 @@ impl UdpSocket {
         Ok(())
     }
 
+    // --- Peer ---
+
+    /// Connects the socket to `peer`, or to another one than before. From now on only datagrams from there
+    /// are received: for other senders the port is closed. Unless the socket is bound to one address, its
+    /// datagrams leave from the address that now suits the route.
+    ///
+    /// If an ICMP error says that the peer takes no datagrams of the socket, the next call that receives or
+    /// sends reports it, once.
+    ///
+    /// # Errors
+    /// [`SendError`] if no datagram could be sent there, or if the descriptor is no UDP socket of this
+    /// process. The socket is unchanged then.
+    pub fn connect(self, system: &mut System<'_>, peer: IpEndpoint) -> Result<(), SendError> {
+        let id = system.begin(self.0, Kind::Udp)?;
+        Self::connect_to(system.net, id, peer)
+    }
+
+    /// Connects a socket to a peer.
+    pub(crate) fn connect_to(net: &mut Net, id: SocketId, peer: IpEndpoint) -> Result<(), SendError> {
+        let Net { sockets, stack, .. } = &mut *net;
+        let socket = sockets.descriptors.udp_mut(id).ok_or(BadDescriptor::OtherKind)?;
+        if !socket.suits(&peer.addr) {
+            return Err(SendError::Family);
+        }
+        let address = socket.address.filter(|address| stack.is_own(address));
+        let source = Source {
+            origin: Origin { address, interface: None },
+            no_broadcast: socket.no_broadcast,
+            ..Source::default()
+        };
+        socket.source = Some(stack.source_to(&source, &peer.addr)?);
+        socket.peer = Some(Peer { at: peer, sent_before: socket.counters.sent });
+        socket.error = None;
+        let (channels, port) = (socket.channels.first().copied(), socket.port);
+        // The channel of a group is shared with others.
+        if let Some((own, None)) = channels {
+            net.channels().update(Change::Connect(own, port, peer));
+        }
+        Ok(())
+    }
+
+    /// Returns the peer that the socket is connected to.
+    ///
+    /// # Errors
+    /// [`BadDescriptor`] if the descriptor is no UDP socket of this process.
+    pub fn peer(self, system: &System<'_>) -> Result<Option<IpEndpoint>, BadDescriptor> {
+        Ok(self.socket(system)?.peer.map(|peer| peer.at))
+    }
+
+    /// Returns the error about a datagram to the peer that no call has reported yet, and forgets it.
+    ///
+    /// # Errors
+    /// [`BadDescriptor`] if the descriptor is no UDP socket of this process.
+    pub fn take_error(self, system: &mut System<'_>) -> Result<Option<PeerError>, BadDescriptor> {
+        let id = system.begin(self.0, Kind::Udp)?;
+        Ok(system.net.sockets.take_error(id))
+    }
+
     // --- Receive ---
 
     /// Receives a datagram.
@@ -217,11 +285,12 @@ impl UdpSocket {
     ///
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if no datagram is available: return [`crate::process::Step::Wait`].
+    /// [`ReceiveError::Failed`] if the peer of a connected socket takes no datagrams.
     /// [`ReceiveError::BadDescriptor`] if the descriptor is no UDP socket of this process.
     pub fn receive(self, system: &mut System<'_>) -> Result<Datagram, ReceiveError> {
         let id = system.begin(self.0, Kind::Udp)?;
         let mut datagram = None;
-        Receiver::new(system.net, id, system.now).receive(&mut datagram);
+        Receiver::new(system.net, id, system.now).receive(&mut datagram)?;
         datagram.ok_or(ReceiveError::WouldBlock)
     }
 
@@ -233,6 +302,7 @@ impl UdpSocket {
     ///
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if no datagram is available: return [`crate::process::Step::Wait`].
+    /// [`ReceiveError::Failed`] if the peer of a connected socket takes no datagrams.
     /// [`ReceiveError::BadDescriptor`] if the descriptor is no UDP socket of this process.
     pub fn receive_burst(
         self,
@@ -241,7 +311,7 @@ impl UdpSocket {
     ) -> Result<(), ReceiveError> {
         datagrams.recycle(&mut system.net.pool);
         let id = system.begin(self.0, Kind::Udp)?;
-        Receiver::new(system.net, id, system.now).receive(datagrams);
+        Receiver::new(system.net, id, system.now).receive(datagrams)?;
         there_was(!datagrams.is_empty())
     }
 
@@ -259,8 +329,9 @@ impl UdpSocket {
     ///
     /// # Errors
     /// [`SendError`] if the host has no route, no suitable address or too few buffers, if the payload is too
-    /// long, or if the destination is the host itself. Also if the descriptor is no UDP socket of this
-    /// process. Nothing was sent then.
+    /// long, or if the destination is the host itself, or a broadcast address for a socket that may not
+    /// broadcast. [`SendError::Failed`] if the peer of a connected socket takes no datagrams. Also if the
+    /// descriptor is no UDP socket of this process. Nothing was sent then.
     pub fn send(self, system: &mut System<'_>, to: IpEndpoint, payload: &[u8]) -> Result<(), SendError> {
         self.send_from(system, Origin::default(), to, payload)
     }
@@ -292,11 +363,13 @@ impl UdpSocket {
         let Some(socket) = sockets.descriptors.udp_mut(id) else {
             return Err(BadDescriptor::OtherKind.into());
         };
-        let address = match (socket.source, from.address) {
-            (Some(bound), Some(asked)) if bound != asked => return Err(SendError::NotLocal),
-            (bound, asked) => bound.or(asked),
-        };
-        let source = Source { origin: Origin { address, ..from }, port: socket.port };
+        if !socket.suits(&to.addr) {
+            return Err(SendError::Family);
+        }
+        if let Some(error) = socket.error.take() {
+            return Err(SendError::Failed(error));
+        }
+        let source = socket.source(from)?;
         work.add(Work::Output);
         let mut io = Io { now: system.now, pool, ledger, out: links.out() };
         match stack.send_udp(source, to, payload, &mut socket.route, &mut io) {
@@ -316,15 +389,50 @@ impl UdpSocket {
         }
     }
 
-    // --- Questions ---
+    // --- Settings and questions ---
+
+    /// Sets an option of the socket.
+    ///
+    /// # Errors
+    /// [`BadDescriptor`] if the descriptor is no UDP socket of this process.
+    pub fn set(self, system: &mut System<'_>, option: UdpOption) -> Result<(), BadDescriptor> {
+        let id = system.begin(self.0, Kind::Udp)?;
+        let socket = system.net.sockets.descriptors.udp_mut(id).ok_or(BadDescriptor::OtherKind)?;
+        match option {
+            UdpOption::HopLimit(limit) => socket.hop_limit = Some(limit),
+            UdpOption::Broadcast(allowed) => socket.no_broadcast = !allowed,
+        }
+        Ok(())
+    }
+
+    /// Returns the TTL or hop limit of datagrams to single hosts and broadcasts.
+    ///
+    /// # Errors
+    /// [`BadDescriptor`] if the descriptor is no UDP socket of this process.
+    pub fn hop_limit(self, system: &System<'_>) -> Result<u8, BadDescriptor> {
+        let own = self.socket(system)?.hop_limit.map(NonZeroU8::get);
+        Ok(own.unwrap_or(system.net.config.stack.hop_limit))
+    }
 
     /// Returns the port that the socket is bound to.
     ///
     /// # Errors
     /// [`BadDescriptor`] if the descriptor is no UDP socket of this process.
     pub fn port(self, system: &System<'_>) -> Result<u16, BadDescriptor> {
+        Ok(self.socket(system)?.port)
+    }
+
+    /// Returns the address that datagrams of the socket leave from; `None` if the route of each decides.
+    ///
+    /// # Errors
+    /// [`BadDescriptor`] if the descriptor is no UDP socket of this process.
+    pub fn source(self, system: &System<'_>) -> Result<Option<IpAddress>, BadDescriptor> {
+        Ok(self.socket(system)?.source)
+    }
+
+    fn socket<'a>(self, system: &'a System<'_>) -> Result<&'a Socket, BadDescriptor> {
         match system.descriptor(self.0)?.1 {
-            Descriptor::Udp(socket) => Ok(socket.port),
+            Descriptor::Udp(socket) => Ok(socket),
             _ => Err(BadDescriptor::OtherKind),
         }
     }

@@ -1,6 +1,7 @@
 //! Settings of connections, and the parameters with which each is opened.
 
 use alloc::sync::Arc;
+use core::num::NonZeroU8;
 
 use super::super::options::{Cookie, Options};
 use super::super::recovery::RecoveryConfig;
@@ -76,6 +77,8 @@ pub struct Config {
     /// Each connection has a limit of its own: a common one would reveal to an attacker what other
     /// connections do.
     pub challenge_acks_max: u8,
+    /// The TTL or hop limit of segments. Default that of the host, which IP knows.
+    pub hop_limit: Option<NonZeroU8>,
     /// The settings of loss recovery and congestion control.
     pub recovery: Arc<RecoveryConfig>,
 }
@@ -118,6 +121,7 @@ impl Default for Config {
             fin_wait_2: Duration::from_secs(60),
             time_wait: Duration::from_secs(60),
             challenge_acks_max: 10,
+            hop_limit: None,
             recovery: Arc::default(),
         }
     }

@@ -12,6 +12,9 @@ pub enum Error {
     Refused,
     /// The peer reset the connection.
     Reset,
+    /// The peer reset the connection after the end of its own direction: nothing reads what this side sends
+    /// (`EPIPE`, as in Linux).
+    BrokenPipe,
     /// The peer did not answer for too long.
     TimedOut,
     /// The network or the next hop reported that the peer cannot be reached.
@@ -41,6 +44,7 @@ impl fmt::Display for Error {
         f.write_str(match self {
             Self::Refused => "connection refused",
             Self::Reset => "connection reset by peer",
+            Self::BrokenPipe => "broken pipe",
             Self::TimedOut => "connection timed out",
             Self::Unreachable => "peer is unreachable",
             Self::Aborted => "connection aborted",
@@ -55,7 +59,9 @@ impl Error {
     #[must_use]
     pub const fn fault(&self) -> Fault {
         match self {
-            Self::Refused | Self::Reset | Self::TimedOut | Self::Unreachable => Fault::Network,
+            Self::Refused | Self::Reset | Self::BrokenPipe | Self::TimedOut | Self::Unreachable => {
+                Fault::Network
+            }
             Self::Aborted => Fault::Misuse,
         }
     }

@@ -176,6 +176,7 @@ impl<'c, 's> Arrival<'c, 's> {
             // Both sides have closed. If the peer did not get all of our data, the user gets the error, as
             // in other implementations; else nothing is lost.
             State::Closing | State::LastAck if self.tcb.snd.buffer.is_empty() => self.tcb.end(),
+            State::CloseWait => self.tcb.fail(Error::BrokenPipe),
             _ => self.tcb.fail(Error::Reset),
         }
         Fate::Control

@@ -3,6 +3,8 @@
 
 use alloc::sync::Arc;
 
+use core::num::NonZeroU8;
+
 use super::super::buffer::Spares;
 use super::super::counters::CounterSet;
 use super::super::drop::Fate;
@@ -150,6 +152,13 @@ impl Connection {
     #[must_use]
     pub const fn state(&self) -> State {
         self.tcb.state
+    }
+
+    /// Returns the TTL or hop limit of segments; `None` for that of the host.
+    #[must_use]
+    #[inline]
+    pub fn hop_limit(&self) -> Option<NonZeroU8> {
+        self.tcb.config.hop_limit
     }
 
     /// Returns the reason why the connection failed, if it did and [`Connection::take_error`] has not

@@ -4,6 +4,7 @@
 //! scale.
 
 use alloc::sync::Arc;
+use core::num::NonZeroU8;
 
 use super::config::{Config, Keepalive};
 use super::tcb::Tcb;
@@ -47,6 +48,8 @@ pub enum StreamOption {
     /// place of slow start (Aron and Druschel, "Soft timers", 4.1). Loss makes it slower. See
     /// [`Start::At`](crate::recovery::Start::At).
     Capacity(Rate),
+    /// The TTL or hop limit of segments (`IP_TTL`, `IPV6_UNICAST_HOPS`).
+    HopLimit(NonZeroU8),
 }
 
 /// A change of the options of a connection.
@@ -77,6 +80,7 @@ impl<'c> Change<'c> {
             StreamOption::ReceiveBuffer(bytes) => self.set_receive_buffer(bytes),
             StreamOption::RateMax(rate) => self.tcb.recovery.set_rate_max(rate),
             StreamOption::Capacity(rate) => self.tcb.recovery.set_capacity(rate, self.now),
+            StreamOption::HopLimit(limit) => self.settings().hop_limit = Some(limit),
         }
     }
 

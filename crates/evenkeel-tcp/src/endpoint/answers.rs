@@ -3,6 +3,7 @@
 
 use alloc::collections::VecDeque;
 use core::net::IpAddr;
+use core::num::NonZeroU8;
 
 use super::super::counters::{Counter, Counters};
 use super::super::reply_limit::ReplyLimit;
@@ -32,6 +33,8 @@ pub(super) struct Answers {
 pub(super) struct Answer {
     pub(super) tuple: FourTuple,
     pub(super) header: Header,
+    /// The TTL or hop limit of the listener; `None` for that of the host.
+    pub(super) hop_limit: Option<NonZeroU8>,
     /// Whether the answer was sent before.
     pub(super) again: bool,
 }
@@ -62,16 +65,23 @@ impl Answers {
     }
 
     /// Queues an answer that was sent before, if there is room.
-    pub(super) fn repeat(&mut self, tuple: FourTuple, header: Header) {
-        self.push(Answer { tuple, header, again: true });
+    pub(super) fn repeat(&mut self, tuple: FourTuple, header: Header, hop_limit: Option<NonZeroU8>) {
+        self.push(Answer { tuple, header, hop_limit, again: true });
     }
 
     /// Queues an answer, if there is room. A reset above its rate limit is only counted.
-    pub(super) fn send(&mut self, tuple: FourTuple, header: Header, counters: &mut Counters, now: Instant) {
+    pub(super) fn send(
+        &mut self,
+        tuple: FourTuple,
+        header: Header,
+        hop_limit: Option<NonZeroU8>,
+        counters: &mut Counters,
+        now: Instant,
+    ) {
         if header.flags.contains(Flags::RST) && !self.resets.pass(&tuple.remote.addr, now) {
             return counters.count(Counter::ResetsSkipped);
         }
-        self.push(Answer { tuple, header, again: false });
+        self.push(Answer { tuple, header, hop_limit, again: false });
     }
 
     /// Answers a segment of no connection with a reset, unless it is one itself (RFC 9293, 3.10.7.1).
@@ -91,7 +101,7 @@ impl Answers {
         } else {
             Header { ack: segment.range().end, flags: Flags::RST | Flags::ACK, ..tuple.header() }
         };
-        self.send(tuple, reset, counters, now);
+        self.send(tuple, reset, None, counters, now);
     }
 
     /// Returns whether a segment from `from` that belongs to no connection or listener would get no answer.

@@ -77,9 +77,7 @@ impl<R> Places<'_, R> {
         let offset = offset(&self.secret, &FourTuple::new(anywhere, anywhere));
         self.ports.find(self.range, offset, |port| {
             let at = ListenAt { address, port };
-            let listeners = self.taken.listeners;
-            let taken = listeners.contains(&at) || listeners.contains(&ListenAt { address: None, port });
-            (!taken).then_some(at)
+            (!self.taken.listeners.conflicts(&at)).then_some(at)
         })
     }
 }

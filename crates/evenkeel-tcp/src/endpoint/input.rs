@@ -116,7 +116,7 @@ impl<'e, R: Copy> Input<'e, R> {
             match state.time_wait.handle_segment(id, segment, now, &mut state.counters) {
                 time_wait::Answer::Nothing => return Fate::Control,
                 time_wait::Answer::Send(header) => {
-                    state.answers.send(tuple, header, &mut state.counters, now);
+                    state.answers.send(tuple, header, None, &mut state.counters, now);
                     return Fate::Control;
                 }
                 // The segment may begin a new connection, whose sequence numbers must exceed those of the
@@ -142,11 +142,12 @@ impl<'e, R: Copy> Input<'e, R> {
             Reaction::Nothing => return Fate::Control,
             Reaction::Drop => return Fate::Dropped(TcpDrop::Backlog),
             Reaction::SendAgain(header) => {
-                state.answers.repeat(tuple, header);
+                state.answers.repeat(tuple, header, state.listeners.hop_limit(id));
                 return Fate::Control;
             }
             Reaction::Send(header) | Reaction::Open(header) => {
-                state.answers.send(tuple, header, &mut state.counters, arrival.now);
+                let hop_limit = state.listeners.hop_limit(id);
+                state.answers.send(tuple, header, hop_limit, &mut state.counters, arrival.now);
                 Fate::Control
             }
             Reaction::Establish(agreed) => self.establish((at, id), &agreed, hash, arrival),

@@ -4,6 +4,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
+use core::num::NonZeroU8;
 
 use super::super::connection::{Connection, Info};
 use super::super::counters::{Counter, Counters};
@@ -195,7 +196,14 @@ impl<R: Copy> Endpoint<R> {
         self.state.listeners.get(at).is_some_and(Listener::accepts)
     }
 
-    /// Returns the listener for a local address and port: that of the address, else that of all addresses.
+    /// Returns the TTL or hop limit of a listener's segments; `None` for that of the host, or if there is no
+    /// listener.
+    #[must_use]
+    pub fn listener_hop_limit(&self, at: &ListenAt) -> Option<NonZeroU8> {
+        self.state.listeners.find(at).and_then(|id| self.state.listeners.hop_limit(id))
+    }
+
+    /// Returns the listener for a local address and port: that of the address, or of all addresses.
     pub fn listener_for(&self, local: &AddrPort) -> Option<ListenAt> {
         self.state.listeners.at_endpoint(local).map(|(at, _)| at)
     }

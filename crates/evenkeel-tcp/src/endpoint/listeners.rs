@@ -3,8 +3,8 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
-use core::num::NonZeroU32;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::num::{NonZeroU8, NonZeroU32};
 
 use super::super::connection::Config;
 use super::super::counters::Counters;
@@ -26,14 +26,18 @@ use evenkeel_timers::Wheel;
 ///
 /// let unspecified: SocketAddr = "[::]:80".parse()?;
 /// assert_eq!(ListenAt::from(unspecified), ListenAt::any(80));
+///
+/// // Addresses of IPv4 alone.
+/// let of_ipv4: SocketAddr = "0.0.0.0:80".parse()?;
+/// assert_eq!(ListenAt::from(of_ipv4), ListenAt { address: Some(of_ipv4.ip()), port: 80 });
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenAt {
-    /// A local address; `None` for all of them.
-    pub address: Option<IpAddr>,
     /// The local port; 0 lets the endpoint choose one.
     pub port: u16,
+    /// A local address; `None` for all of them. An unspecified address stands for all of its family.
+    pub address: Option<IpAddr>,
 }
 
 impl ListenAt {
@@ -42,13 +46,23 @@ impl ListenAt {
     pub const fn any(port: u16) -> Self {
         Self { address: None, port }
     }
+
+    /// Returns whether a segment could be for listeners at both places.
+    fn overlaps(&self, other: &Self) -> bool {
+        let share = |one: IpAddr, other: IpAddr| {
+            one == other
+                || one.is_ipv4() == other.is_ipv4() && (one.is_unspecified() || other.is_unspecified())
+        };
+        self.port == other.port
+            && self.address.zip(other.address).is_none_or(|(one, other)| share(one, other))
+    }
 }
 
-/// An unspecified address (`0.0.0.0`, `::`) stands for all local addresses of both families.
+/// `::` stands for all local addresses of both families, and `0.0.0.0` for those of IPv4.
 impl From<SocketAddr> for ListenAt {
     fn from(address: SocketAddr) -> Self {
-        let specified = !address.ip().is_unspecified();
-        Self { address: specified.then_some(address.ip()), port: address.port() }
+        let is_all = address.ip() == Ipv6Addr::UNSPECIFIED;
+        Self { address: (!is_all).then_some(address.ip()), port: address.port() }
     }
 }
 
@@ -102,11 +116,13 @@ impl Listeners {
         self.slots.get_mut(slot as usize)?.take().map(|listening| listening.listener)
     }
 
-    pub(super) fn contains(&self, at: &ListenAt) -> bool {
-        self.by_place.contains_key(at)
+    /// Returns whether another listener at `at` would get segments of one that is there.
+    pub(super) fn conflicts(&self, at: &ListenAt) -> bool {
+        let with_port = self.by_place.range(ListenAt::any(at.port)..);
+        with_port.take_while(|(other, _)| other.port == at.port).any(|(other, _)| other.overlaps(at))
     }
 
-    fn find(&self, at: &ListenAt) -> Option<ListenerId> {
+    pub(super) fn find(&self, at: &ListenAt) -> Option<ListenerId> {
         let slot = *self.by_place.get(at)?;
         let serial = self.slots.get(slot as usize)?.as_ref()?.serial;
         Some(ListenerId { slot, serial })
@@ -119,6 +135,17 @@ impl Listeners {
     pub(super) fn options(&self, id: ListenerId) -> Option<&Arc<Config>> {
         let listening = self.slots.get(id.slot as usize)?.as_ref();
         listening.filter(|listening| listening.serial == id.serial).map(|listening| &listening.options)
+    }
+
+    /// Returns the TTL or hop limit of a listener's segments; `None` for that of the host.
+    pub(super) fn hop_limit(&self, id: ListenerId) -> Option<NonZeroU8> {
+        self.options(id)?.hop_limit
+    }
+
+    /// Returns the settings of the connections that a listener opens.
+    pub(super) fn options_at(&mut self, at: &ListenAt) -> Option<&mut Arc<Config>> {
+        let slot = *self.by_place.get(at)?;
+        self.slots.get_mut(slot as usize)?.as_mut().map(|listening| &mut listening.options)
     }
 
     fn listening(&self, at: &ListenAt) -> Option<&Listening> {
@@ -136,10 +163,16 @@ impl Listeners {
         listening.filter(|listening| listening.serial == id.serial).map(|listening| &mut listening.listener)
     }
 
-    /// Returns the listener for a local address and port: that of the address, else that of all addresses.
+    /// Returns the listener for a local address and port: that of the address, of all of its family, or of
+    /// all. There is at most one.
     pub(super) fn at_endpoint(&self, local: &AddrPort) -> Option<(ListenAt, ListenerId)> {
+        let all: IpAddr = match local.addr {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
         let at = |address| ListenAt { address, port: local.port };
-        [at(Some(local.addr)), at(None)].into_iter().find_map(|at| Some((at, self.find(&at)?)))
+        let places = [at(None), at(Some(all)), at(Some(local.addr))];
+        places.into_iter().find_map(|at| Some((at, self.find(&at)?)))
     }
 
     /// Gives a segment to a listener, and updates the listener's deadline. Returns its reaction.
@@ -166,12 +199,18 @@ impl Listeners {
         self.wheel.not_before()
     }
 
-    /// Gives a listener whose deadline has passed to `work`, which does all that is due, or is called
+    /// Gives a listener whose deadline has passed, and the TTL of its segments, to `work`, which does all that is due, or is called
     /// again for the rest. Returns whether there was one.
-    pub(super) fn advance(&mut self, now: Instant, work: impl FnOnce(&mut Listener)) -> bool {
+    pub(super) fn advance(
+        &mut self,
+        now: Instant,
+        work: impl FnOnce(&mut Listener, Option<NonZeroU8>),
+    ) -> bool {
         let Some(slot) = self.wheel.poll_expired(now) else { return false };
-        if let Some(listener) = self.at(slot) {
-            work(listener);
+        if let Some(Listening { listener, options, .. }) =
+            self.slots.get_mut(slot as usize).and_then(Option::as_mut)
+        {
+            work(listener, options.hop_limit);
         }
         self.schedule_slot(slot);
         true

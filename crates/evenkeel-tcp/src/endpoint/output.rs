@@ -1,5 +1,7 @@
 //! Outgoing segments, and the end of connections that have sent their last.
 
+use core::num::NonZeroU8;
+
 use super::super::connection::Outgoing;
 use super::super::counters::Counter;
 use super::super::segment::{Ecn, Flags, Segment};
@@ -21,6 +23,8 @@ pub struct Transmit<R = ()> {
     pub len: usize,
     /// The Differentiated Services codepoint for the IP header, six bits.
     pub dscp: u8,
+    /// The TTL or hop limit for the IP header; `None` for that of the host.
+    pub hop_limit: Option<NonZeroU8>,
     /// The ECN field for the IP header.
     pub ecn: Ecn,
     /// The route of its connection; `None` if a listener, TIME-WAIT or no connection answers.
@@ -52,9 +56,10 @@ impl<'e, R: Copy> Output<'e, R> {
     /// Writes the next segment to send to the beginning of `to`, and counts it as sent.
     #[inline(always)]
     pub(super) fn poll(&mut self, routes: &impl Routes<Route = R>, to: &mut [u8]) -> Option<Transmit<R>> {
-        while let Some(Answer { tuple, header, again }) = self.state.answers.pop() {
+        while let Some(Answer { tuple, header, hop_limit, again }) = self.state.answers.pop() {
             self.count(header.flags, again);
-            if let Some(transmit) = write(&tuple, &Segment::bare(header), 0, None, to) {
+            let marks = Marks { dscp: 0, hop_limit };
+            if let Some(transmit) = write(&tuple, &Segment::bare(header), marks, None, to) {
                 return Some(transmit);
             }
         }
@@ -91,9 +96,10 @@ impl<'e, R: Copy> Output<'e, R> {
         }
         // The connection takes no memory here, but its window depends on the allowance.
         connection.set_allowance(state.memory.allowance());
+        let marks = Marks { dscp: *dscp, hop_limit: connection.hop_limit() };
         let left = connection.poll_transmit(self.now);
         let left = left.as_ref().map(|Outgoing { segment, again }| {
-            (segment.header.flags, *again, write(tuple, segment, *dscp, Some(route), to))
+            (segment.header.flags, *again, write(tuple, segment, marks, Some(route), to))
         });
         // Other connections may have taken memory, or the congestion window may have shrunk after a pause
         // (RFC 5681, 4.1), and with it the room to write, though nothing leaves. The user is then to be
@@ -155,14 +161,21 @@ impl<'e, R: Copy> Output<'e, R> {
     }
 }
 
+/// The fields of a segment's IP header that its user chooses.
+#[derive(Clone, Copy)]
+struct Marks {
+    dscp: u8,
+    hop_limit: Option<NonZeroU8>,
+}
+
 #[inline]
 fn write<R>(
     tuple: &FourTuple,
     segment: &Segment<'_>,
-    dscp: u8,
+    Marks { dscp, hop_limit }: Marks,
     route: Option<R>,
     to: &mut [u8],
 ) -> Option<Transmit<R>> {
     let len = segment.emit_between(to, &tuple.local.addr, &tuple.remote.addr)?;
-    Some(Transmit { tuple: *tuple, len, dscp, ecn: segment.header.ecn, route })
+    Some(Transmit { tuple: *tuple, len, dscp, hop_limit, ecn: segment.header.ecn, route })
 }

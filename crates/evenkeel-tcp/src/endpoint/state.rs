@@ -210,10 +210,10 @@ impl<R: Copy> EndpointState<R> {
         // Deadlines whose answers find no room stay due.
         let Self { listeners, answers, counters, .. } = self;
         while answers.has_room() {
-            let was_due = listeners.advance(now, |listener| {
+            let was_due = listeners.advance(now, |listener, hop_limit| {
                 while answers.has_room() {
                     let Some((tuple, header)) = listener.poll_transmit(now, counters) else { return };
-                    answers.repeat(tuple, header);
+                    answers.repeat(tuple, header, hop_limit);
                 }
             });
             if !was_due {

@@ -1,6 +1,7 @@
 //! The user's calls (RFC 9293, 3.10.1 to 3.10.6).
 
 use alloc::sync::Arc;
+use core::num::NonZeroU8;
 
 use super::super::connection::{Config, Connection, Error, StreamOption, Unavailable};
 use super::super::counters::Counter;
@@ -38,7 +39,8 @@ impl<R: Copy> Endpoint<R> {
     /// ```
     ///
     /// # Errors
-    /// Another listener is there, or at all ports to choose from.
+    /// Another listener is there, or at all ports to choose from. A listener at all addresses is in the way
+    /// of one at a single address, and the other way round.
     pub fn listen(
         &mut self,
         at: ListenAt,
@@ -78,7 +80,7 @@ impl<R: Copy> Endpoint<R> {
         let options = self.state.bounded(&options);
         let at =
             if at.port == 0 { self.state.places().free_listener_port(at.address).ok_or(InUse)? } else { at };
-        if self.state.listeners.contains(&at) {
+        if self.state.listeners.conflicts(&at) {
             return Err(InUse);
         }
         let offered = ListenerConfig::of(&options);
@@ -97,6 +99,13 @@ impl<R: Copy> Endpoint<R> {
         }
         self.state.listeners.insert(at, listener, options);
         Ok(at)
+    }
+
+    /// Sets the TTL or hop limit of a listener's segments, and of those of connections that it opens from now
+    /// on. Returns whether there is a listener.
+    pub fn set_listener_hop_limit(&mut self, at: &ListenAt, limit: NonZeroU8) -> bool {
+        let options = self.state.listeners.options_at(at);
+        options.map(|options| Arc::make_mut(options).hop_limit = Some(limit)).is_some()
     }
 
     /// Removes a listener. Connections that wait to be accepted are reset.

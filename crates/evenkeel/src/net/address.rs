@@ -1,7 +1,8 @@
 //! Socket addresses of the standard library and of hosts.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, ToSocketAddrs};
+use std::num::NonZeroU8;
 
 use evenkeel_core::wire::{IpAddress, IpEndpoint};
 
@@ -25,9 +26,19 @@ pub(super) fn ip_address(address: IpAddr) -> IpAddress {
     }
 }
 
-/// Returns the address to bind to; `None` stands for every address of the host.
+/// Returns the address to bind to. `None`, for `::`, stands for every address of the host; `0.0.0.0` stands for
+/// those of IPv4.
 pub(super) fn bound_address(address: IpAddr) -> Option<IpAddress> {
-    (!address.is_unspecified()).then(|| ip_address(address))
+    (address != Ipv6Addr::UNSPECIFIED).then(|| ip_address(address))
+}
+
+/// Returns the TTL or hop limit that an option sets.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidInput`] if no packet can have it.
+pub(super) fn hop_limit(ttl: u32) -> io::Result<NonZeroU8> {
+    let limit = u8::try_from(ttl).ok().and_then(NonZeroU8::new);
+    limit.ok_or_else(|| rustix::io::Errno::INVAL.into())
 }
 
 /// Calls `with` for each address until one succeeds. Returns the last error otherwise.

@@ -3,8 +3,8 @@
 use std::io::{self, ErrorKind};
 
 use evenkeel_core::socket::{
-    BadDescriptor, BindError, ConnectError, DupError, ListenError, ReceiveError, RegisterError, SendError,
-    StreamError,
+    BadDescriptor, BindError, ConnectError, DupError, ListenError, PeerError, ReceiveError, RegisterError,
+    SendError, StreamError,
 };
 use evenkeel_core::tcp::connection;
 use evenkeel_link::LinkError;
@@ -42,6 +42,7 @@ impl Error {
             Self::Send(error) => of_send(*error),
             Self::Receive(ReceiveError::WouldBlock) => (Errno::AGAIN, "EAGAIN"),
             Self::Receive(ReceiveError::BadDescriptor(bad)) => of_descriptor(*bad),
+            Self::Receive(ReceiveError::Failed(error)) => of_peer(*error),
             Self::Stream(error) => of_stream(*error),
             Self::Dup(DupError::BadDescriptor(bad)) => of_descriptor(*bad),
             Self::Register(RegisterError::BadDescriptor(bad)) => of_descriptor(*bad),
@@ -111,12 +112,22 @@ const fn of_connect(error: ConnectError) -> (Errno, &'static str) {
     }
 }
 
+const fn of_peer(error: PeerError) -> (Errno, &'static str) {
+    match error {
+        PeerError::Refused => (Errno::CONNREFUSED, "ECONNREFUSED"),
+        _ => (Errno::HOSTUNREACH, "EHOSTUNREACH"),
+    }
+}
+
 const fn of_send(error: SendError) -> (Errno, &'static str) {
     match error {
         SendError::BadDescriptor(bad) => of_descriptor(bad),
         SendError::NoRoute | SendError::Loopback => (Errno::NETUNREACH, "ENETUNREACH"),
         SendError::NoAddress | SendError::NotLocal => (Errno::ADDRNOTAVAIL, "EADDRNOTAVAIL"),
         SendError::TooBig => (Errno::MSGSIZE, "EMSGSIZE"),
+        SendError::Broadcast => (Errno::ACCESS, "EACCES"),
+        SendError::Family => (Errno::AFNOSUPPORT, "EAFNOSUPPORT"),
+        SendError::Failed(error) => of_peer(error),
         _ => (Errno::AGAIN, "EAGAIN"),
     }
 }
@@ -128,6 +139,7 @@ const fn of_stream(error: StreamError) -> (Errno, &'static str) {
         StreamError::Failed(failed) => match failed {
             connection::Error::Refused => (Errno::CONNREFUSED, "ECONNREFUSED"),
             connection::Error::Reset => (Errno::CONNRESET, "ECONNRESET"),
+            connection::Error::BrokenPipe => (Errno::PIPE, "EPIPE"),
             connection::Error::TimedOut => (Errno::TIMEDOUT, "ETIMEDOUT"),
             connection::Error::Unreachable => (Errno::HOSTUNREACH, "EHOSTUNREACH"),
             _ => (Errno::CONNABORTED, "ECONNABORTED"),
@@ -178,6 +190,10 @@ mod tests {
             kind(StreamError::Failed(connection::Error::Refused).into()),
             ErrorKind::ConnectionRefused
         );
+        assert_eq!(kind(ReceiveError::Failed(PeerError::Refused).into()), ErrorKind::ConnectionRefused);
+        assert_eq!(kind(SendError::Failed(PeerError::Unreachable).into()), ErrorKind::HostUnreachable);
+        assert_eq!(kind(SendError::Broadcast.into()), ErrorKind::PermissionDenied);
+        assert_eq!(kind(StreamError::Failed(connection::Error::BrokenPipe).into()), ErrorKind::BrokenPipe);
         assert_eq!(kind(Error::Down), ErrorKind::NetworkDown);
         let denied = LinkError::Privilege { what: String::new(), capability: "CAP_NET_ADMIN" };
         assert_eq!(kind(denied.into()), ErrorKind::PermissionDenied);

@@ -11,7 +11,7 @@ use evenkeel_core::system;
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::wire::IpEndpoint;
 
-use super::address::{bound_address, each_address, socket_addr};
+use super::address::{bound_address, each_address, hop_limit, socket_addr};
 use super::handle::Net;
 use super::settings::Timeout;
 use super::socket::{Account, ListenerProcess, Socket};
@@ -32,8 +32,8 @@ pub(super) struct Shared {
 }
 
 impl TcpListener {
-    /// Listens at an address and port of `net`. The unspecified address stands for all addresses of the host,
-    /// and port 0 for a free port.
+    /// Listens at an address and port of `net`. `0.0.0.0` stands for all addresses of IPv4 that the host has,
+    /// `[::]` for those of both families, and port 0 for a free port.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], or a limit of the host.
@@ -123,6 +123,26 @@ impl TcpListener {
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         self.0.socket.blocking.set_nonblocking(nonblocking);
         Ok(())
+    }
+
+    /// Sets the TTL, or the hop limit, of the listener's segments, and of those of connections that are opened
+    /// from now on.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] if it is zero or above 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        let limit = hop_limit(ttl)?;
+        let set = self.0.socket.enter(|system| self.0.listener.set_hop_limit(system, limit))?;
+        Ok(set.map_err(Error::from)?)
+    }
+
+    /// Returns the value of [`set_ttl`](Self::set_ttl); 64 at first, unless the host is configured otherwise.
+    ///
+    /// # Errors
+    /// If the host is gone.
+    pub fn ttl(&self) -> io::Result<u32> {
+        let limit = self.0.socket.enter(|system| self.0.listener.hop_limit(system))?;
+        Ok(limit.map_err(Error::from)?.into())
     }
 
     /// Returns the pending error of the socket. There is none.

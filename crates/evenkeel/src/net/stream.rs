@@ -14,7 +14,7 @@ use evenkeel_core::tcp::state::State;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::IpEndpoint;
 
-use super::address::{each_address, endpoint, socket_addr};
+use super::address::{each_address, endpoint, hop_limit, socket_addr};
 use super::handle::Net;
 use super::socket::{Account, Socket};
 use super::waiting::Awaited;
@@ -242,6 +242,24 @@ impl TcpStream {
     /// None: it is there for the likeness.
     pub fn nodelay(&self) -> io::Result<bool> {
         Ok(self.0.nodelay.load(Ordering::Relaxed))
+    }
+
+    /// Sets the TTL, or the hop limit, of the stream's segments.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] if it is zero or above 255. Also if the connection is over.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.set(StreamOption::HopLimit(hop_limit(ttl)?))
+    }
+
+    /// Returns the value of [`set_ttl`](Self::set_ttl). At first it is that of the listener, or 64 unless the
+    /// host is configured otherwise.
+    ///
+    /// # Errors
+    /// If the host is gone.
+    pub fn ttl(&self) -> io::Result<u32> {
+        let limit = self.0.socket.enter(|system| self.0.stream.hop_limit(system))?;
+        Ok(limit.map_err(Error::from)?.into())
     }
 
     /// Sets an option of the connection, such as its keep-alive probes or the sizes of its buffers.

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::host::System;
-use evenkeel_core::socket::{Kinds, ReceiveError};
+use evenkeel_core::socket::{Datagrams, Kinds, ReceiveError, UdpOption};
 use evenkeel_core::stack::{Datagram, IpEndpoint};
 use evenkeel_core::system;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpAddress;
 
-use super::address::{bound_address, each_address, endpoint, socket_addr};
+use super::address::{bound_address, each_address, endpoint, hop_limit, socket_addr};
 use super::handle::Net;
 use super::socket::{Account, Socket};
 use crate::error::Error;
@@ -28,16 +28,16 @@ pub struct UdpSocket(Arc<Shared>);
 struct Shared {
     socket: Socket,
     udp: system::UdpSocket,
+    /// The address and port that the socket was bound to.
     local: SocketAddr,
-    peer: Mutex<Option<IpEndpoint>>,
     /// A datagram that was peeked at.
     peeked: Mutex<Option<Datagram>>,
     broadcast: AtomicBool,
 }
 
 impl UdpSocket {
-    /// Binds a socket to an address and port of `net`. The unspecified address stands for all addresses of
-    /// the host, and port 0 for a free port.
+    /// Binds a socket to an address and port of `net`. `0.0.0.0` stands for all addresses of IPv4 that the
+    /// host has, `[::]` for those of both families, and port 0 for a free port.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], or a limit of the host.
@@ -50,11 +50,12 @@ impl UdpSocket {
         let socket = Socket::open(net, account, |system| {
             let udp = system::UdpSocket::bind(system, bound_address(address.ip()), address.port())?;
             local.set_port(udp.port(system)?);
+            udp.set(system, UdpOption::Broadcast(false))?;
             Ok(udp.fd())
         })?;
         let udp = system::UdpSocket::from(socket.fd);
-        let (peer, peeked, broadcast) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        Ok(Self(Arc::new(Shared { socket, udp, local, peer, peeked, broadcast })))
+        let (peeked, broadcast) = (Mutex::default(), AtomicBool::new(false));
+        Ok(Self(Arc::new(Shared { socket, udp, local, peeked, broadcast })))
     }
 
     // --- Receive ---
@@ -64,7 +65,8 @@ impl UdpSocket {
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if the [time-out](Self::set_read_timeout) has passed, or the socket does
-    /// not block.
+    /// not block. [`io::ErrorKind::ConnectionRefused`] if the port of the socket's [peer](Self::connect) is
+    /// closed.
     pub fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         Ok(self.receive(|system, datagram| {
             let received = (datagram.copy_to(buffer), socket_addr(datagram.source()));
@@ -127,12 +129,20 @@ impl UdpSocket {
     ///
     /// # Errors
     /// Those of [`recv_from`](Self::recv_from).
-    pub fn recv_many(&self, datagrams: &mut evenkeel_core::socket::Datagrams) -> io::Result<()> {
-        let Shared { socket, udp, .. } = &*self.0;
-        socket.wait_in(Kinds::READABLE, socket.blocking.read(), |system| {
-            Ok(udp.receive_burst(system, datagrams)?)
-        })?;
-        Ok(())
+    pub fn recv_many(&self, datagrams: &mut Datagrams) -> io::Result<()> {
+        let socket = self.socket();
+        Ok(socket.wait_in(Kinds::READABLE, socket.blocking.read(), |system| {
+            self.receive_many_in(system, datagrams)
+        })?)
+    }
+
+    /// Receives datagrams in a visit to the host.
+    pub(super) fn receive_many_in(
+        &self,
+        system: &mut System<'_>,
+        datagrams: &mut Datagrams,
+    ) -> Result<(), Error> {
+        Ok(self.0.udp.receive_burst(system, datagrams)?)
     }
 
     /// Receives a datagram, and has `take` take it.
@@ -147,11 +157,22 @@ impl UdpSocket {
         system: &mut System<'_>,
         take: impl FnOnce(&mut System<'_>, Datagram) -> T,
     ) -> Result<T, Error> {
-        let datagram = match self.0.peeked().take() {
+        let datagram = match self.take_peeked(system)? {
             Some(peeked) => peeked,
-            None => receive_from(self.0.udp, system, *self.0.peer())?,
+            None => self.0.udp.receive(system)?,
         };
         Ok(take(system, datagram))
+    }
+
+    /// Takes the datagram that was peeked at, if there is one and no error waits to be reported first.
+    fn take_peeked(&self, system: &mut System<'_>) -> Result<Option<Datagram>, Error> {
+        let mut peeked = self.0.peeked();
+        if peeked.is_some()
+            && let Some(error) = self.0.udp.take_error(system)?
+        {
+            return Err(ReceiveError::Failed(error).into());
+        }
+        Ok(peeked.take())
     }
 
     pub(super) fn socket(&self) -> &Socket {
@@ -165,11 +186,12 @@ impl UdpSocket {
     /// # Errors
     /// [`io::ErrorKind::NetworkUnreachable`] without a route, [`io::ErrorKind::PermissionDenied`] to a
     /// broadcast address without [permission](Self::set_broadcast), and EMSGSIZE if it is too long.
+    /// [`io::ErrorKind::ConnectionRefused`] if the port of the socket's [peer](Self::connect) is closed.
     pub fn send_to(&self, payload: &[u8], address: impl ToSocketAddrs) -> io::Result<usize> {
         let Some(address) = address.to_socket_addrs()?.next() else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no addresses to send data to"));
         };
-        Ok(self.send_datagram(payload, endpoint(address))?)
+        Ok(self.send_datagram(payload, Some(endpoint(address)))?)
     }
 
     /// Sends a datagram to the peer that the socket is connected to. Returns its length.
@@ -177,12 +199,7 @@ impl UdpSocket {
     /// # Errors
     /// EDESTADDRREQ if the socket is not connected, and those of [`send_to`](Self::send_to).
     pub fn send(&self, payload: &[u8]) -> io::Result<usize> {
-        Ok(self.send_datagram(payload, self.connected_to()?)?)
-    }
-
-    /// Returns the peer that the socket is connected to.
-    pub(super) fn connected_to(&self) -> Result<IpEndpoint, Error> {
-        self.0.peer().ok_or(Error::NotConnected)
+        Ok(self.send_datagram(payload, None)?)
     }
 
     /// Answers a datagram. The answer leaves from the address that the datagram came to. Returns its length.
@@ -190,10 +207,20 @@ impl UdpSocket {
     /// # Errors
     /// Those of [`send_to`](Self::send_to).
     pub fn reply(&self, request: &Datagram, payload: &[u8]) -> io::Result<usize> {
-        let Shared { socket, udp, .. } = &*self.0;
-        socket.wait_in(Kinds::WRITABLE, socket.blocking.write(), |system| {
-            Ok(udp.reply(system, request, payload)?)
-        })?;
+        let socket = self.socket();
+        Ok(socket.wait_in(Kinds::WRITABLE, socket.blocking.write(), |system| {
+            self.reply_in(system, request, payload)
+        })?)
+    }
+
+    /// Answers a datagram in a visit to the host. Returns the length of the answer.
+    pub(super) fn reply_in(
+        &self,
+        system: &mut System<'_>,
+        request: &Datagram,
+        payload: &[u8],
+    ) -> Result<usize, Error> {
+        self.0.udp.reply(system, request, payload)?;
         Ok(payload.len())
     }
 
@@ -203,48 +230,55 @@ impl UdpSocket {
     /// # Errors
     /// Those of [`send_to`](Self::send_to), if the first datagram was not sent.
     pub fn send_many(&self, datagrams: &[(SocketAddr, &[u8])]) -> io::Result<usize> {
-        let Shared { socket, udp, .. } = &*self.0;
+        let socket = self.socket();
         Ok(socket.wait_in(Kinds::WRITABLE, socket.blocking.write(), |system| {
-            for (sent, (to, payload)) in datagrams.iter().enumerate() {
-                match udp.send(system, endpoint(*to), payload) {
-                    Ok(()) => {}
-                    Err(error) if sent == 0 => return Err(error.into()),
-                    Err(_) => return Ok(sent),
-                }
-            }
-            Ok(datagrams.len())
+            self.send_many_in(system, datagrams)
         })?)
     }
 
-    fn send_datagram(&self, payload: &[u8], to: IpEndpoint) -> Result<usize, Error> {
+    /// Sends datagrams in a visit to the host. Returns the number of those that were sent.
+    pub(super) fn send_many_in(
+        &self,
+        system: &mut System<'_>,
+        datagrams: &[(SocketAddr, &[u8])],
+    ) -> Result<usize, Error> {
+        for (sent, (to, payload)) in datagrams.iter().enumerate() {
+            match self.send_in(system, payload, Some(endpoint(*to))) {
+                Ok(_) => {}
+                Err(error) if sent == 0 => return Err(error),
+                Err(_) => return Ok(sent),
+            }
+        }
+        Ok(datagrams.len())
+    }
+
+    fn send_datagram(&self, payload: &[u8], to: Option<IpEndpoint>) -> Result<usize, Error> {
         let socket = self.socket();
         socket.wait_in(Kinds::WRITABLE, socket.blocking.write(), |system| self.send_in(system, payload, to))
     }
 
-    /// Sends a datagram in a visit to the host. Returns its length.
+    /// Sends a datagram in a visit to the host, to the socket's peer if no destination is given. Returns its
+    /// length.
     pub(super) fn send_in(
         &self,
         system: &mut System<'_>,
         payload: &[u8],
-        to: IpEndpoint,
+        to: Option<IpEndpoint>,
     ) -> Result<usize, Error> {
+        let udp = self.0.udp;
+        let to = to.map_or_else(|| udp.peer(system), |to| Ok(Some(to)))?.ok_or(Error::NotConnected)?;
         if to.port == 0 {
             return Err(io::Error::from(rustix::io::Errno::INVAL).into());
         }
-        if self.0.local.is_ipv4() && matches!(to.addr, IpAddress::Ipv6(_)) {
-            return Err(io::Error::from(rustix::io::Errno::AFNOSUPPORT).into());
-        }
-        if to.addr == IpAddress::Ipv4(Ipv4Addr::BROADCAST) {
-            self.0.may_broadcast()?;
-        }
-        self.0.udp.send(system, to, payload)?;
+        udp.send(system, to, payload)?;
         Ok(payload.len())
     }
 
     // --- Peer ---
 
     /// Connects the socket: from now on [`send`](Self::send) sends there, and only datagrams from there are
-    /// received.
+    /// received. If the peer or a router reports that the port is closed, the next call that receives or
+    /// sends returns [`io::ErrorKind::ConnectionRefused`], once.
     ///
     /// # Errors
     /// If the address cannot be resolved, or the socket cannot send there:
@@ -255,12 +289,7 @@ impl UdpSocket {
     }
 
     fn connect_to(&self, peer: IpEndpoint) -> Result<(), Error> {
-        let hop = self.0.socket.enter(|system| system.first_hop(peer.addr))??;
-        if hop.neighbor.is_none() && !peer.addr.is_multicast() {
-            self.0.may_broadcast()?;
-        }
-        *self.0.peer() = Some(peer);
-        Ok(())
+        Ok(self.0.socket.enter(|system| self.0.udp.connect(system, peer))??)
     }
 
     /// Returns the address that the socket is connected to.
@@ -268,15 +297,22 @@ impl UdpSocket {
     /// # Errors
     /// [`io::ErrorKind::NotConnected`] if it is not.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.0.peer().map(socket_addr).ok_or_else(|| io::ErrorKind::NotConnected.into())
+        let peer = self.0.socket.enter(|system| self.0.udp.peer(system))?.map_err(Error::from)?;
+        peer.map(socket_addr).ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    /// Returns the address and port that the socket is bound to.
+    /// Returns the address and port that the socket is bound to. Once the socket is connected, the address is
+    /// the one that its datagrams leave from.
     ///
     /// # Errors
-    /// None: it is there for the likeness.
+    /// If the host is gone.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.0.local)
+        let local = self.0.local;
+        if !local.ip().is_unspecified() {
+            return Ok(local);
+        }
+        let chosen = self.0.socket.enter(|system| self.0.udp.source(system))?.map_err(Error::from)?;
+        Ok(chosen.map_or(local, |address| socket_addr(IpEndpoint::new(address, local.port()))))
     }
 
     // --- Groups ---
@@ -374,16 +410,18 @@ impl UdpSocket {
         Ok(())
     }
 
-    /// Sets whether datagrams may be sent to 255.255.255.255.
+    /// Sets whether datagrams may be sent to broadcast addresses: 255.255.255.255, and those of the host's
+    /// networks.
     ///
     /// # Errors
-    /// None: it is there for the likeness.
+    /// If the host is gone.
     pub fn set_broadcast(&self, broadcast: bool) -> io::Result<()> {
+        self.set(UdpOption::Broadcast(broadcast))?;
         self.0.broadcast.store(broadcast, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Returns whether datagrams may be sent to 255.255.255.255.
+    /// Returns whether datagrams may be sent to broadcast addresses.
     ///
     /// # Errors
     /// None: it is there for the likeness.
@@ -391,50 +429,44 @@ impl UdpSocket {
         Ok(self.0.broadcast.load(Ordering::Relaxed))
     }
 
-    /// Returns the pending error of the socket. There is none: errors of UDP are returned by the calls that
-    /// they belong to.
+    /// Sets the TTL, or the hop limit, of datagrams to single hosts and broadcasts. At first it is 64, unless
+    /// the host is configured otherwise. Datagrams to groups have 1.
     ///
     /// # Errors
-    /// None: it is there for the likeness.
+    /// [`io::ErrorKind::InvalidInput`] if it is zero or above 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.set(UdpOption::HopLimit(hop_limit(ttl)?))
+    }
+
+    /// Returns the value of [`set_ttl`](Self::set_ttl).
+    ///
+    /// # Errors
+    /// If the host is gone.
+    pub fn ttl(&self) -> io::Result<u32> {
+        let limit = self.0.socket.enter(|system| self.0.udp.hop_limit(system))?;
+        Ok(limit.map_err(Error::from)?.into())
+    }
+
+    fn set(&self, option: UdpOption) -> io::Result<()> {
+        let set = self.0.socket.enter(|system| self.0.udp.set(system, option))?;
+        Ok(set.map_err(Error::from)?)
+    }
+
+    /// Returns the pending error of the socket, and forgets it: its [peer](Self::connect) takes no datagrams.
+    /// All other errors are returned by the calls that they belong to.
+    ///
+    /// # Errors
+    /// If the host is gone.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        Ok(None)
+        let taken = self.0.socket.enter(|system| self.0.udp.take_error(system))?.map_err(Error::from)?;
+        Ok(taken.map(|error| Error::from(ReceiveError::Failed(error)).into()))
     }
 }
 
 impl Shared {
-    /// Checks that datagrams may be sent to broadcast addresses.
-    fn may_broadcast(&self) -> Result<(), Error> {
-        if self.broadcast.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        Err(io::Error::from(rustix::io::Errno::ACCESS).into())
-    }
-
-    fn peer(&self) -> MutexGuard<'_, Option<IpEndpoint>> {
-        self.peer.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn peeked(&self) -> MutexGuard<'_, Option<Datagram>> {
         self.peeked.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Receives a datagram, of this peer only if one is given.
-fn receive_from(
-    udp: system::UdpSocket,
-    system: &mut System<'_>,
-    peer: Option<IpEndpoint>,
-) -> Result<Datagram, Error> {
-    /// Datagrams of others that one visit to the host discards at most.
-    const OTHERS_MAX: usize = 64;
-    for _ in 0..OTHERS_MAX {
-        let datagram = udp.receive(system)?;
-        if peer.is_none_or(|peer| datagram.source() == peer) {
-            return Ok(datagram);
-        }
-        system.recycle(datagram);
-    }
-    Err(ReceiveError::WouldBlock.into())
 }
 
 impl fmt::Debug for UdpSocket {

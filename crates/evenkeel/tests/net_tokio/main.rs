@@ -5,6 +5,7 @@ mod cancelled;
 mod half_closed;
 mod many;
 mod shared;
+mod udp;
 
 use std::future::Future;
 use std::io;

@@ -40,11 +40,6 @@ pub(crate) trait Sockets: Sized + Send + Sync + 'static {
     fn connect_timeout(&self, side: Side, to: &SocketAddr, within: Duration) -> io::Result<Self::Stream>;
 }
 
-/// Returns the error of a method that not all implementations have.
-fn missing<T>() -> io::Result<T> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
 /// A TCP connection, with the methods of `std::net::TcpStream`.
 pub(crate) trait Stream: Read + Write + Debug + Send + Sync + Sized + 'static {
     /// Returns the stream as its shared reference reads and writes.
@@ -56,12 +51,8 @@ pub(crate) trait Stream: Read + Write + Debug + Send + Sync + Sized + 'static {
     fn try_clone(&self) -> io::Result<Self>;
     fn nodelay(&self) -> io::Result<bool>;
     fn set_nodelay(&self, nodelay: bool) -> io::Result<()>;
-    fn ttl(&self) -> io::Result<u32> {
-        missing()
-    }
-    fn set_ttl(&self, _: u32) -> io::Result<()> {
-        missing()
-    }
+    fn ttl(&self) -> io::Result<u32>;
+    fn set_ttl(&self, ttl: u32) -> io::Result<()>;
     fn read_timeout(&self) -> io::Result<Option<Duration>>;
     fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()>;
     fn write_timeout(&self) -> io::Result<Option<Duration>>;
@@ -108,12 +99,8 @@ pub(crate) trait Listener: Debug + Send + Sync + Sized + 'static {
     fn incoming(&self) -> impl Iterator<Item = io::Result<Self::Stream>>;
     fn local_addr(&self) -> io::Result<SocketAddr>;
     fn try_clone(&self) -> io::Result<Self>;
-    fn ttl(&self) -> io::Result<u32> {
-        missing()
-    }
-    fn set_ttl(&self, _: u32) -> io::Result<()> {
-        missing()
-    }
+    fn ttl(&self) -> io::Result<u32>;
+    fn set_ttl(&self, ttl: u32) -> io::Result<()>;
     fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()>;
     fn take_error(&self) -> io::Result<Option<io::Error>>;
 
@@ -141,12 +128,8 @@ pub(crate) trait Udp: Debug + Send + Sync + Sized + 'static {
     fn local_addr(&self) -> io::Result<SocketAddr>;
     fn peer_addr(&self) -> io::Result<SocketAddr>;
     fn try_clone(&self) -> io::Result<Self>;
-    fn ttl(&self) -> io::Result<u32> {
-        missing()
-    }
-    fn set_ttl(&self, _: u32) -> io::Result<()> {
-        missing()
-    }
+    fn ttl(&self) -> io::Result<u32>;
+    fn set_ttl(&self, ttl: u32) -> io::Result<()>;
     fn broadcast(&self) -> io::Result<bool>;
     fn set_broadcast(&self, broadcast: bool) -> io::Result<()>;
     fn read_timeout(&self) -> io::Result<Option<Duration>>;
@@ -188,21 +171,21 @@ macro_rules! forward {
     };
 }
 
-/// Implements the traits for types whose own methods are those of `std::net`. In braces are those of the
-/// methods with a default that a type has.
+/// Implements the traits for types whose own methods are those of `std::net`.
 macro_rules! implement_as_std {
-    ($udp:ty { $($of_udp:tt)* }, $listener:ty { $($of_listener:tt)* }, $stream:ty { $($of_stream:tt)* }) => {
+    ($udp:ty, $listener:ty, $stream:ty) => {
         impl Stream for $stream {
             fn shared(&self) -> impl Read + Write + Send {
                 self
             }
-            forward! { $stream: $($of_stream)* }
             forward! { $stream:
                 fn peek(&self, buffer: &mut [u8]) -> io::Result<usize>;
                 fn shutdown(&self, how: Shutdown) -> io::Result<()>;
                 fn local_addr(&self) -> io::Result<SocketAddr>;
                 fn peer_addr(&self) -> io::Result<SocketAddr>;
                 fn try_clone(&self) -> io::Result<Self>;
+                fn ttl(&self) -> io::Result<u32>;
+                fn set_ttl(&self, ttl: u32) -> io::Result<()>;
                 fn nodelay(&self) -> io::Result<bool>;
                 fn set_nodelay(&self, nodelay: bool) -> io::Result<()>;
                 fn read_timeout(&self) -> io::Result<Option<Duration>>;
@@ -216,19 +199,19 @@ macro_rules! implement_as_std {
 
         impl Listener for $listener {
             type Stream = $stream;
-            forward! { $listener: $($of_listener)* }
             forward! { $listener:
                 fn accept(&self) -> io::Result<($stream, SocketAddr)>;
                 fn incoming(&self) -> impl Iterator<Item = io::Result<$stream>>;
                 fn local_addr(&self) -> io::Result<SocketAddr>;
                 fn try_clone(&self) -> io::Result<Self>;
+                fn ttl(&self) -> io::Result<u32>;
+                fn set_ttl(&self, ttl: u32) -> io::Result<()>;
                 fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()>;
                 fn take_error(&self) -> io::Result<Option<io::Error>>;
             }
         }
 
         impl Udp for $udp {
-            forward! { $udp: $($of_udp)* }
             forward! { $udp:
                 fn send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize>;
                 fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)>;
@@ -240,6 +223,8 @@ macro_rules! implement_as_std {
                 fn local_addr(&self) -> io::Result<SocketAddr>;
                 fn peer_addr(&self) -> io::Result<SocketAddr>;
                 fn try_clone(&self) -> io::Result<Self>;
+                fn ttl(&self) -> io::Result<u32>;
+                fn set_ttl(&self, ttl: u32) -> io::Result<()>;
                 fn broadcast(&self) -> io::Result<bool>;
                 fn set_broadcast(&self, broadcast: bool) -> io::Result<()>;
                 fn read_timeout(&self) -> io::Result<Option<Duration>>;

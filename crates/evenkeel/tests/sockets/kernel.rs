@@ -27,20 +27,7 @@ impl Kernel {
     }
 }
 
-implement_as_std!(
-    UdpSocket {
-        fn ttl(&self) -> io::Result<u32>;
-        fn set_ttl(&self, ttl: u32) -> io::Result<()>;
-    },
-    TcpListener {
-        fn ttl(&self) -> io::Result<u32>;
-        fn set_ttl(&self, ttl: u32) -> io::Result<()>;
-    },
-    TcpStream {
-        fn ttl(&self) -> io::Result<u32>;
-        fn set_ttl(&self, ttl: u32) -> io::Result<()>;
-    }
-);
+implement_as_std!(UdpSocket, TcpListener, TcpStream);
 
 impl Sockets for Kernel {
     const NAME: &'static str = "kernel";

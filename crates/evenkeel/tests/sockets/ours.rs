@@ -23,7 +23,7 @@ impl Ours {
     }
 }
 
-implement_as_std!(UdpSocket {}, TcpListener {}, TcpStream {});
+implement_as_std!(UdpSocket, TcpListener, TcpStream);
 
 impl Sockets for Ours {
     const NAME: &'static str = "evenkeel";

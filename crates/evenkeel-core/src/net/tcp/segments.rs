@@ -3,7 +3,7 @@
 use super::state::Tcp;
 use crate::context::Cx;
 use crate::link::{Links, OUTPUT_PKTS, OutputRoom};
-use crate::stack::{IcmpError, IcmpErrorKind, Io, Stack, TcpPacket, segment_max};
+use crate::stack::{IcmpErrorKind, Io, Stack, TcpPacket, segment_max};
 use crate::tcp::Flags;
 use crate::tcp::endpoint::{EgressSet, Fate, Packet, Quote};
 use crate::tcp::table::Id;
@@ -45,10 +45,10 @@ impl Segments<'_> {
     }
 
     /// Passes an ICMP error about a segment of this host to its connection.
-    pub(crate) fn input_icmp_error(&mut self, error: IcmpError) {
-        let IcmpError { quote: Quote { tuple, seq }, kind } = error;
+    pub(crate) fn input_icmp_error(&mut self, Quote { tuple, seq }: Quote, kind: IcmpErrorKind) {
         self.tcp.pending = true;
         match kind {
+            IcmpErrorKind::PortClosed => self.tcp.endpoint.unreachable(&tuple, seq, true),
             IcmpErrorKind::Unreachable { hard } => self.tcp.endpoint.unreachable(&tuple, seq, hard),
             IcmpErrorKind::TooBig { mtu } => {
                 let peer = tuple.remote.addr.into();

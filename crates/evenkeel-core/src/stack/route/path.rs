@@ -19,6 +19,11 @@ pub(crate) struct Path {
 }
 
 impl Path {
+    /// Returns whether the packet goes to all nodes at a hardware address: it is for a group or a broadcast.
+    pub(crate) const fn is_to_several(&self) -> bool {
+        matches!(self.next, Next::Group(_))
+    }
+
     /// Returns the neighbour that a packet to `destination` is handed to; the destination itself if that is
     /// a group or a broadcast.
     pub(crate) const fn neighbor_towards(&self, destination: &IpAddress) -> IpAddress {

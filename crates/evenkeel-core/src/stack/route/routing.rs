@@ -12,6 +12,7 @@ use crate::stack::address::interfaces::Interfaces;
 use crate::stack::address::kinds::{hardware_group, is_reserved};
 use crate::stack::error::{OutputError, RouteError};
 use crate::stack::random::Random;
+use crate::stack::udp::Source;
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 
 /// The interfaces and the routes of a host, and the generation of both.
@@ -338,6 +339,25 @@ impl Routing {
         let path = self.find_sourced_path(origin, destination)?;
         *handle = RouteHandle::new(*destination, *origin, path, self.generation);
         Ok(path)
+    }
+
+    /// Returns the path of a datagram, and the address that it is sent from. Its sender keeps `route` for the
+    /// next one.
+    ///
+    /// # Errors
+    /// [`OutputError`], also if the destination is a broadcast address and the sender may not broadcast.
+    #[inline(always)]
+    pub(crate) fn udp_path(
+        &self,
+        source: &Source,
+        destination: &IpAddress,
+        route: &mut RouteHandle,
+    ) -> Result<(Path, IpAddress), OutputError> {
+        let SourcedPath { path, source: address } = self.sourced_path(route, &source.origin, destination)?;
+        if source.no_broadcast && path.is_to_several() && !destination.is_multicast() {
+            return Err(OutputError::Broadcast);
+        }
+        Ok((path, address.ok_or(OutputError::NoAddress)?))
     }
 
     fn find_path(&self, origin: &Origin, destination: &IpAddress) -> Result<Path, OutputError> {

@@ -27,8 +27,8 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Listens at an address and port of `net`. The unspecified address stands for all addresses of the host,
-    /// and port 0 for a free port.
+    /// Listens at an address and port of `net`. `0.0.0.0` stands for all addresses of IPv4 that the host has,
+    /// `[::]` for those of both families, and port 0 for a free port.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], or a limit of the host. Also if the
@@ -85,5 +85,22 @@ impl TcpListener {
     /// None: it is there for the likeness.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.inner.local_addr()
+    }
+
+    /// Sets the TTL, or the hop limit, of the listener's segments, and of those of connections that are opened
+    /// from now on.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] if it is zero or above 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.inner.set_ttl(ttl)
+    }
+
+    /// Returns the value of [`set_ttl`](Self::set_ttl); 64 at first, unless the host is configured otherwise.
+    ///
+    /// # Errors
+    /// If the host is gone.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.inner.ttl()
     }
 }

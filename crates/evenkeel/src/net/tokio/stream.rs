@@ -260,6 +260,23 @@ impl TcpStream {
         self.inner.nodelay()
     }
 
+    /// Sets the TTL, or the hop limit, of the stream's segments.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] if it is zero or above 255. Also if the connection is over.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.inner.set_ttl(ttl)
+    }
+
+    /// Returns the value of [`set_ttl`](Self::set_ttl). At first it is that of the listener, or 64 unless the
+    /// host is configured otherwise.
+    ///
+    /// # Errors
+    /// If the host is gone.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.inner.ttl()
+    }
+
     /// Sets an option of the connection, such as its keep-alive probes or the sizes of its buffers.
     ///
     /// # Errors

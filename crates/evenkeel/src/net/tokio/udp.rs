@@ -6,8 +6,9 @@ use std::task::{Context, Poll, ready};
 
 use ::tokio::io::{Interest, ReadBuf, Ready};
 use ::tokio::net::{ToSocketAddrs, lookup_host};
+use bytes::BufMut;
 use evenkeel_core::host::System;
-use evenkeel_core::socket::Kinds;
+use evenkeel_core::socket::{Datagrams, Kinds};
 use evenkeel_core::stack::{Datagram, IpEndpoint};
 
 use super::super::address::{endpoint, socket_addr};
@@ -31,8 +32,8 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Binds a socket to an address and port of `net`. The unspecified address stands for all addresses of
-    /// the host, and port 0 for a free port.
+    /// Binds a socket to an address and port of `net`. `0.0.0.0` stands for all addresses of IPv4 that the
+    /// host has, `[::]` for those of both families, and port 0 for a free port.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], or a limit of the host. Also if the
@@ -153,6 +154,68 @@ impl UdpSocket {
         Ok(wait_in(self.socket(), Kinds::READABLE, receive).await?)
     }
 
+    /// Receives at least one datagram, and as many more as have come and `datagrams` has room for, as
+    /// [`recv_many`](Blocking::recv_many) of the blocking socket does.
+    ///
+    /// # Errors
+    /// Those of [`recv_from`](Self::recv_from).
+    pub async fn recv_many(&self, datagrams: &mut Datagrams) -> io::Result<()> {
+        let receive = |system: &mut System<'_>| self.inner.receive_many_in(system, datagrams);
+        Ok(wait_in(self.socket(), Kinds::READABLE, receive).await?)
+    }
+
+    /// Receives a datagram into the spare capacity of `buffer`, and returns its length and the address that
+    /// it came from. Bytes beyond that capacity are lost.
+    ///
+    /// # Errors
+    /// Those of [`recv_from`](Self::recv_from).
+    pub async fn recv_buf_from<B: BufMut>(&self, buffer: &mut B) -> io::Result<(usize, SocketAddr)> {
+        Ok(wait_in(self.socket(), Kinds::READABLE, |system| self.put_in(system, buffer)).await?)
+    }
+
+    /// Receives a datagram as [`recv_buf_from`](Self::recv_buf_from) does, if there is one.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if there is none.
+    pub fn try_recv_buf_from<B: BufMut>(&self, buffer: &mut B) -> io::Result<(usize, SocketAddr)> {
+        Ok(try_in(self.socket(), |system| self.put_in(system, buffer))?)
+    }
+
+    /// Receives a datagram of the peer into the spare capacity of `buffer`. Returns its length.
+    ///
+    /// # Errors
+    /// Those of [`recv_from`](Self::recv_from).
+    pub async fn recv_buf<B: BufMut>(&self, buffer: &mut B) -> io::Result<usize> {
+        self.recv_buf_from(buffer).await.map(|(len, _)| len)
+    }
+
+    /// Receives a datagram as [`recv_buf`](Self::recv_buf) does, if there is one.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if there is none.
+    pub fn try_recv_buf<B: BufMut>(&self, buffer: &mut B) -> io::Result<usize> {
+        self.try_recv_buf_from(buffer).map(|(len, _)| len)
+    }
+
+    /// Appends a datagram to a buffer, as far as the buffer has spare capacity.
+    fn put_in(
+        &self,
+        system: &mut System<'_>,
+        buffer: &mut impl BufMut,
+    ) -> Result<(usize, SocketAddr), Error> {
+        self.inner.receive_in(system, |system, datagram| {
+            let room = buffer.chunk_mut().len();
+            let len = datagram.chunks().fold(0, |len, chunk| {
+                let part = chunk.get(..room - len).unwrap_or(chunk);
+                buffer.put_slice(part);
+                len + part.len()
+            });
+            let received = (len, socket_addr(datagram.source()));
+            system.recycle(datagram);
+            received
+        })
+    }
+
     fn poll_copy(
         &self,
         context: &mut Context<'_>,
@@ -193,7 +256,7 @@ impl UdpSocket {
         let Some(address) = lookup_host(address).await?.next() else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no addresses to send data to"));
         };
-        self.send_when_possible(payload, endpoint(address)).await
+        self.send_when_possible(payload, Some(endpoint(address))).await
     }
 
     /// Sends a datagram as [`send_to`](Self::send_to) does, or has the task woken when there is a buffer.
@@ -207,7 +270,7 @@ impl UdpSocket {
         payload: &[u8],
         address: SocketAddr,
     ) -> Poll<io::Result<usize>> {
-        self.poll_send_from_slot(context, payload, endpoint(address))
+        self.poll_send_from_slot(context, payload, Some(endpoint(address)))
     }
 
     /// Sends a datagram if there is a buffer for it. Returns its length.
@@ -215,7 +278,7 @@ impl UdpSocket {
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if there is none, and those of [`send_to`](Self::send_to).
     pub fn try_send_to(&self, payload: &[u8], address: SocketAddr) -> io::Result<usize> {
-        let to = endpoint(address);
+        let to = Some(endpoint(address));
         Ok(try_in(self.socket(), |system| self.inner.send_in(system, payload, to))?)
     }
 
@@ -224,7 +287,7 @@ impl UdpSocket {
     /// # Errors
     /// EDESTADDRREQ if the socket is not connected, and those of [`send_to`](Self::send_to).
     pub async fn send(&self, payload: &[u8]) -> io::Result<usize> {
-        self.send_when_possible(payload, self.inner.connected_to()?).await
+        self.send_when_possible(payload, None).await
     }
 
     /// Sends a datagram as [`send`](Self::send) does, or has the task woken when there is a buffer.
@@ -232,8 +295,7 @@ impl UdpSocket {
     /// # Errors
     /// Those of [`send`](Self::send).
     pub fn poll_send(&self, context: &mut Context<'_>, payload: &[u8]) -> Poll<io::Result<usize>> {
-        let to = self.inner.connected_to()?;
-        self.poll_send_from_slot(context, payload, to)
+        self.poll_send_from_slot(context, payload, None)
     }
 
     /// Sends a datagram to the peer if there is a buffer for it. Returns its length.
@@ -241,11 +303,29 @@ impl UdpSocket {
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if there is none, and those of [`send`](Self::send).
     pub fn try_send(&self, payload: &[u8]) -> io::Result<usize> {
-        let to = self.inner.connected_to()?;
-        Ok(try_in(self.socket(), |system| self.inner.send_in(system, payload, to))?)
+        Ok(try_in(self.socket(), |system| self.inner.send_in(system, payload, None))?)
     }
 
-    async fn send_when_possible(&self, payload: &[u8], to: IpEndpoint) -> io::Result<usize> {
+    /// Answers a datagram, from the address that it came to. Returns the length of the answer.
+    ///
+    /// # Errors
+    /// Those of [`send_to`](Self::send_to).
+    pub async fn reply(&self, request: &Datagram, payload: &[u8]) -> io::Result<usize> {
+        let reply = |system: &mut System<'_>| self.inner.reply_in(system, request, payload);
+        Ok(wait_in(self.socket(), Kinds::WRITABLE, reply).await?)
+    }
+
+    /// Sends datagrams in one visit to the host, each to its address. Returns the number of those that were
+    /// sent: fewer than all if the next would have to wait.
+    ///
+    /// # Errors
+    /// Those of [`send_to`](Self::send_to), if the first datagram was not sent.
+    pub async fn send_many(&self, datagrams: &[(SocketAddr, &[u8])]) -> io::Result<usize> {
+        let send = |system: &mut System<'_>| self.inner.send_many_in(system, datagrams);
+        Ok(wait_in(self.socket(), Kinds::WRITABLE, send).await?)
+    }
+
+    async fn send_when_possible(&self, payload: &[u8], to: Option<IpEndpoint>) -> io::Result<usize> {
         let send = |system: &mut System<'_>| self.inner.send_in(system, payload, to);
         Ok(wait_in(self.socket(), Kinds::WRITABLE, send).await?)
     }
@@ -254,7 +334,7 @@ impl UdpSocket {
         &self,
         context: &mut Context<'_>,
         payload: &[u8],
-        to: IpEndpoint,
+        to: Option<IpEndpoint>,
     ) -> Poll<io::Result<usize>> {
         let send = |system: &mut System<'_>| self.inner.send_in(system, payload, to);
         Poll::Ready(Ok(ready!(self.send.poll(self.socket(), Kinds::WRITABLE, context, send))?))
@@ -313,10 +393,10 @@ impl UdpSocket {
     // --- Peer, groups and settings ---
 
     /// Connects the socket: from now on [`send`](Self::send) sends there, and only datagrams from there are
-    /// received.
+    /// received. If the port is closed, the next call that receives or sends says so, once.
     ///
     /// # Errors
-    /// If the address cannot be resolved.
+    /// If the address cannot be resolved, or the socket cannot send there.
     pub async fn connect(&self, address: impl ToSocketAddrs) -> io::Result<()> {
         let addresses: Vec<_> = lookup_host(address).await?.collect();
         self.inner.connect(&*addresses)
@@ -330,10 +410,11 @@ impl UdpSocket {
         self.inner.peer_addr()
     }
 
-    /// Returns the address and port that the socket is bound to.
+    /// Returns the address and port that the socket is bound to. Once the socket is connected, the address is
+    /// the one that its datagrams leave from.
     ///
     /// # Errors
-    /// None: it is there for the likeness.
+    /// If the host is gone.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.inner.local_addr()
     }
@@ -354,15 +435,48 @@ impl UdpSocket {
         self.inner.join_multicast_v6(group, interface)
     }
 
-    /// Sets whether datagrams may be sent to 255.255.255.255.
+    /// Leaves a multicast group, on every interface of the host.
     ///
     /// # Errors
-    /// None: it is there for the likeness.
+    /// [`io::ErrorKind::AddrNotAvailable`] if the socket has not joined it.
+    pub fn leave_multicast_v4(&self, group: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
+        self.inner.leave_multicast_v4(&group, &interface)
+    }
+
+    /// Leaves a multicast group, on every interface of the host.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrNotAvailable`] if the socket has not joined it.
+    pub fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
+        self.inner.leave_multicast_v6(group, interface)
+    }
+
+    /// Sets the TTL, or the hop limit, of datagrams to single hosts and broadcasts.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] if it is zero or above 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.inner.set_ttl(ttl)
+    }
+
+    /// Returns the value of [`set_ttl`](Self::set_ttl); 64 at first, unless the host is configured otherwise.
+    ///
+    /// # Errors
+    /// If the host is gone.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.inner.ttl()
+    }
+
+    /// Sets whether datagrams may be sent to broadcast addresses: 255.255.255.255, and those of the host's
+    /// networks.
+    ///
+    /// # Errors
+    /// If the host is gone.
     pub fn set_broadcast(&self, broadcast: bool) -> io::Result<()> {
         self.inner.set_broadcast(broadcast)
     }
 
-    /// Returns whether datagrams may be sent to 255.255.255.255.
+    /// Returns whether datagrams may be sent to broadcast addresses.
     ///
     /// # Errors
     /// None: it is there for the likeness.
@@ -370,11 +484,10 @@ impl UdpSocket {
         self.inner.broadcast()
     }
 
-    /// Returns the pending error of the socket. There is none: errors of UDP are returned by the calls that
-    /// they belong to.
+    /// Returns the pending error of the socket, and forgets it: its [peer](Self::connect) takes no datagrams.
     ///
     /// # Errors
-    /// None: it is there for the likeness.
+    /// If the host is gone.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.inner.take_error()
     }
