@@ -10,7 +10,9 @@ use evenkeel::Engine;
 use evenkeel_core::capture::{Capture, CaptureCounters, Filter};
 use evenkeel_core::host::Host;
 use evenkeel_core::interface::Properties;
+use evenkeel_core::process::ProcessId;
 use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::time::Instant;
 use evenkeel_link::FRAME_BYTES;
 use evenkeel_link::capture::encode::Described;
 use evenkeel_link::capture::{Expression, Frames, Judge, Target};
@@ -60,6 +62,7 @@ const QUEUE_PKTS: usize = 1024;
 /// A capture at work.
 #[derive(Debug)]
 pub struct Capturing {
+    process: ProcessId,
     file: String,
     interfaces: Vec<InterfaceId>,
     product: Arc<Mutex<Product>>,
@@ -102,9 +105,10 @@ impl Embedded {
         let tally = Arc::new(Counters::default());
         let options = Options { capture, count: None, discards: true };
         let monitor = Monitor::new(options, clock, Arc::clone(&product), Arc::clone(&tally));
-        engine.host_mut().spawn("capture", 0, Box::new(monitor));
+        let process = engine.host_mut().spawn("capture", 0, Box::new(monitor));
         let file = self.file.display().to_string();
         Ok(Capturing {
+            process,
             file,
             interfaces: interfaces.to_vec(),
             product,
@@ -135,7 +139,13 @@ impl Capturing {
         self.failing
     }
 
-    /// Ends the capture. The engine of its host must be dropped already.
+    /// Ends the program that captures, for a host that outlives its capture.
+    pub(crate) fn stop(&self, host: &mut Host, now: Instant) {
+        host.kill(self.process, now);
+    }
+
+    /// Ends the capture. The engine of its host must be dropped already, or the capture must be
+    /// [stopped](Self::stop).
     ///
     /// # Errors
     /// [`SetupError`] if there was no memory for it.
