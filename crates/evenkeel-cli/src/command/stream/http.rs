@@ -1,4 +1,4 @@
-//! `evenkeel http`: runs a web server with one document.
+//! `evenkeel http`: runs a web server, with one made-up document or with the files of a directory.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use evenkeel::link::Clock;
 use evenkeel_apps::http::Document;
 use evenkeel_apps::stream::{Ask, Web};
 
+use super::files::FileArguments;
 use super::serve::{Run, Task, TcpArguments};
 use crate::command::hosting::HostArguments;
 use crate::failure::Failure;
@@ -15,11 +16,15 @@ use crate::manual::texts;
 use crate::quantity;
 use crate::receiving::Receiving;
 
-/// Serve one made-up document over HTTP/1.x (for measurements, browsers and curl).
+/// Serve one made-up document, or the files of a directory, over HTTP (for browsers, curl and measurements).
 ///
-/// GET and HEAD of / return the document. Connections are kept, and requests may be pipelined.
+/// GET and HEAD are answered. Connections are kept, and requests may be pipelined. Files are served over
+/// HTTP/1.x and HTTP/2, with ranges and conditions; the document is served over HTTP/1.x at /.
 #[derive(Debug, Args)]
-#[command(mut_arg("limit_rate", |limit| limit.visible_alias("rate")))]
+#[command(
+    mut_arg("limit_rate", |limit| limit.visible_alias("rate")),
+    mut_arg("link", |link| link.required(false).required_unless_present("kernel_sockets")),
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     host: HostArguments,
@@ -41,6 +46,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = quantity::count)]
     count: Option<u64>,
     #[command(flatten)]
+    files: FileArguments,
+    #[command(flatten)]
     streams: TcpArguments,
     #[command(flatten)]
     receiving: Receiving,
@@ -49,7 +56,17 @@ pub(crate) struct Arguments {
 pub(crate) const GUIDE: Guide = Guide {
     groups: &[
         texts::HOST_ADDRESSES,
-        Group { heading: "Service", first: &["size", "port"], others: &["work", "timeout"] },
+        Group { heading: "Document", first: &["size"], others: &["port", "work", "timeout"] },
+        Group {
+            heading: "Files",
+            first: &["root", "listen", "tls_cert"],
+            others: &["tls_key", "access_log", "listing", "no_precompressed", "kernel_sockets"],
+        },
+        Group {
+            heading: "Slow clients",
+            first: &[],
+            others: &["head_timeout", "idle_timeout", "stall_timeout", "grace", "max_connections"],
+        },
         Group { heading: "Load on cable", first: &[], others: &["clients"] },
         texts::TCP,
         texts::RUN,
@@ -62,20 +79,29 @@ pub(crate) const GUIDE: Guide = Guide {
             command: "evenkeel http cable --size 1300 --clients 64",
         },
         Example {
-            says: "As root, serve 1 GB to the programs of this machine, with BBR.",
-            command: "evenkeel http tap:keel0 --kernel-address 10.77.0.1/24 --size 1G \\\n\
-                      \x20   --congestion bbr",
+            says: "As root, serve the files below public/ to the programs of this machine.",
+            command: "evenkeel http tap:keel0 --kernel-address 10.77.0.1/24 --root public",
         },
-        Example { says: "In another terminal, fetch it.", command: "curl -o document http://10.77.0.2/" },
+        Example {
+            says: "In another terminal, fetch a part of one.",
+            command: "curl -r 0-99 -o part http://10.77.0.2/large",
+        },
     ],
     exit_status: texts::EXIT_STATUS,
-    signals: texts::SIGNALS,
+    signals: &[
+        ("SIGINT, SIGTERM", "End the command with its whole report."),
+        ("SIGHUP", "Reads the files of --tls-cert and --tls-key again. Without them it ends the command."),
+        texts::SIGUSR1,
+    ],
     files: &[texts::TUN_FILE],
     see_also: &["load", "echo", "help receiving", "help sending"],
 };
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let Arguments { host, port, size, work, timeout, count, streams, receiving } = arguments;
+    let Arguments { host, port, size, work, timeout, count, files, streams, receiving } = arguments;
+    if files.root.is_some() {
+        return files.serve(host, streams, receiving);
+    }
     let text = b"GET / HTTP/1.1\r\nHost: evenkeel\r\nConnection: close\r\n\r\n";
     let ask = Ask::Request { text: text.as_slice().into(), answer: *size };
     let task = Task { port: *port, work: *work, count: *count, ask };
