@@ -33,43 +33,37 @@ const SPARE: u64 = 64;
 /// Arguments about files.
 #[derive(Debug, Args)]
 pub(crate) struct FileArguments {
-    /// Serve the files below DIR instead of a document. The link is tap:NAME or packet:NAME.
+    /// Serve files below DIR. The link is tap:NAME or packet:NAME.
     #[arg(
         long, value_name = "DIR", value_hint = clap::ValueHint::DirPath,
-        conflicts_with_all = ["port", "size", "work", "timeout", "count", "clients"]
+        conflicts_with_all = ["port", "size", "work", "count", "clients"]
     )]
     pub(super) root: Option<PathBuf>,
-    /// Listen on PORT, of ADDRESS only if given; repeat for more [default: 80, with TLS 443].
+    /// Listen here; repeat for more [default: 80, with TLS 443].
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = address::listen, requires = "root")]
     listen: Vec<Listen>,
-    /// Speak TLS, with the certificate chain in this PEM file. SIGHUP reads it again.
+    /// Speak TLS with the certificates in this PEM file. SIGHUP reads it again.
     #[arg(long, value_name = "FILE", requires_all = ["root", "tls_key"])]
     tls_cert: Option<PathBuf>,
     /// Use the private key in this PEM file.
     #[arg(long, value_name = "FILE", requires_all = ["root", "tls_cert"])]
     tls_key: Option<PathBuf>,
-    /// Append a line for each request to FILE, in the combined format; - is standard output.
+    /// Append a line for each request to FILE, in the combined format.
     #[arg(long, value_name = "FILE", requires = "root")]
     access_log: Option<PathBuf>,
     /// List the names of a directory that has no index.html.
     #[arg(long, requires = "root")]
     listing: bool,
-    /// Ignore FILE.br and FILE.gz, which otherwise stand for FILE if a client accepts that.
+    /// Ignore FILE.br and FILE.gz, which otherwise stand for FILE.
     #[arg(long, requires = "root")]
     no_precompressed: bool,
     /// Use the kernel's sockets instead of a link, for comparison.
     #[arg(long, requires = "root", conflicts_with_all = OF_A_HOST)]
     kernel_sockets: bool,
-    /// Close a connection whose request is not complete TIME after its first byte.
+    /// Close a connection whose request takes longer than TIME to arrive.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::period, requires = "root")]
     head_timeout: Duration,
-    /// Close a connection without a request after TIME.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = quantity::period, requires = "root")]
-    idle_timeout: Duration,
-    /// Close a connection whose client takes nothing of an answer for TIME.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = quantity::period, requires = "root")]
-    stall_timeout: Duration,
-    /// After a signal, give answers in flight TIME to finish.
+    /// At the end, let answers in flight finish for TIME.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::time, requires = "root")]
     grace: Duration,
     /// Accept no connection while N are open.
@@ -143,6 +137,7 @@ impl FileArguments {
         host: &HostArguments,
         streams: &TcpArguments,
         receiving: &Receiving,
+        timeout: Duration,
     ) -> Result<(), Failure> {
         let host_setup = (!self.kernel_sockets).then(|| {
             let mut setup = host.setup(receiving);
@@ -150,7 +145,7 @@ impl FileArguments {
             setup
         });
         let device = if self.kernel_sockets { None } else { Some(Self::device(host)?) };
-        let serving = self.serving()?;
+        let serving = self.serving(timeout)?;
         self.allow_descriptors();
         let place = self.at(host, host_setup.as_ref(), receiving, serving.tls.is_some())?;
         let mut telling = Telling::new(host.stats_interval, host.json);
@@ -200,7 +195,7 @@ impl FileArguments {
         }
     }
 
-    fn serving(&self) -> Result<Serving, Failure> {
+    fn serving(&self, timeout: Duration) -> Result<Serving, Failure> {
         let tls = match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => Some(Arc::new(Tls::load(certificate, key).map_err(unusable)?)),
             _ => None,
@@ -208,7 +203,7 @@ impl FileArguments {
         let port = PORTS[usize::from(tls.is_some())];
         Ok(Serving {
             root: self.root.clone().unwrap_or_default(),
-            settings: self.settings(),
+            settings: self.settings(timeout),
             listen: match &self.listen[..] {
                 [] => vec![Listen { address: None, port }],
                 all => all.to_vec(),
@@ -218,13 +213,13 @@ impl FileArguments {
         })
     }
 
-    fn settings(&self) -> Settings {
+    fn settings(&self, timeout: Duration) -> Settings {
         Settings {
             listing: self.listing,
             precompressed: !self.no_precompressed,
             head_timeout: self.head_timeout,
-            idle_timeout: self.idle_timeout,
-            stall_timeout: self.stall_timeout,
+            idle_timeout: timeout,
+            stall_timeout: timeout,
             grace: self.grace,
             connections_max: usize::try_from(self.max_connections).unwrap_or(usize::MAX),
             ..Settings::default()

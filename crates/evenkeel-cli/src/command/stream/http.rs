@@ -16,10 +16,10 @@ use crate::manual::texts;
 use crate::quantity;
 use crate::receiving::Receiving;
 
-/// Serve one made-up document, or the files of a directory, over HTTP (for browsers, curl and measurements).
+/// Serve files, or one made-up document, over HTTP (for measurements, browsers and curl).
 ///
-/// GET and HEAD are answered. Connections are kept, and requests may be pipelined. Files are served over
-/// HTTP/1.x and HTTP/2, with ranges and conditions; the document is served over HTTP/1.x at /.
+/// GET and HEAD are answered. Files (--root) have ranges and conditions, over HTTP/1.x and HTTP/2. Without
+/// --root, the document is at /, over HTTP/1.x.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("limit_rate", |limit| limit.visible_alias("rate")),
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
         long, value_name = "PORT", default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..)
     )]
     port: u16,
-    /// Serve a document of N bytes, such as 1300, 64k or 1G.
+    /// Serve a document of N bytes, such as 64k or 1G.
     #[arg(long, value_name = "N", default_value = "1300", value_parser = quantity::count)]
     size: u64,
     /// Compute for TIME on each read, such as 100us.
@@ -56,16 +56,15 @@ pub(crate) struct Arguments {
 pub(crate) const GUIDE: Guide = Guide {
     groups: &[
         texts::HOST_ADDRESSES,
-        Group { heading: "Document", first: &["size"], others: &["port", "work", "timeout"] },
         Group {
-            heading: "Files",
-            first: &["root", "listen", "tls_cert"],
-            others: &["tls_key", "access_log", "listing", "no_precompressed", "kernel_sockets"],
+            heading: "Service",
+            first: &["root", "size"],
+            others: &["listen", "port", "work", "timeout", "head_timeout", "max_connections", "grace"],
         },
         Group {
-            heading: "Slow clients",
+            heading: "Files",
             first: &[],
-            others: &["head_timeout", "idle_timeout", "stall_timeout", "grace", "max_connections"],
+            others: &["tls_cert", "tls_key", "access_log", "listing", "no_precompressed", "kernel_sockets"],
         },
         Group { heading: "Load on cable", first: &[], others: &["clients"] },
         texts::TCP,
@@ -100,7 +99,7 @@ pub(crate) const GUIDE: Guide = Guide {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { host, port, size, work, timeout, count, files, streams, receiving } = arguments;
     if files.root.is_some() {
-        return files.serve(host, streams, receiving);
+        return files.serve(host, streams, receiving, *timeout);
     }
     let text = b"GET / HTTP/1.1\r\nHost: evenkeel\r\nConnection: close\r\n\r\n";
     let ask = Ask::Request { text: text.as_slice().into(), answer: *size };
