@@ -140,10 +140,14 @@ impl HostSetup {
     /// # Errors
     /// [`SetupError`]
     pub(crate) fn engine(&self, clock: Clock) -> Result<Engine, SetupError> {
-        let host = Host::new(self.config.clone())?;
-        let mut engine = Engine::new(host, clock)?;
+        let mut engine = self.unstopped(clock)?;
         engine.stop_on(Stop::on_signals()?);
         Ok(engine)
+    }
+
+    /// Creates a host that goes on when the process is asked to end.
+    fn unstopped(&self, clock: Clock) -> Result<Engine, SetupError> {
+        Ok(Engine::new(Host::new(self.config.clone())?, clock)?)
     }
 
     /// Creates a host with this setup, attached to a device of the operating system.
@@ -151,10 +155,25 @@ impl HostSetup {
     /// # Errors
     /// [`SetupError`]
     pub(crate) fn on_device(&self, at: &DeviceSetup, clock: Clock) -> Result<(Engine, Attached), SetupError> {
+        let stop = Stop::on_signals()?;
+        let (mut engine, attached) = self.unstopped_on_device(at, clock)?;
+        engine.stop_on(stop);
+        Ok((engine, attached))
+    }
+
+    /// Creates a host on a device that goes on when the process is asked to end, for sockets of the program.
+    ///
+    /// # Errors
+    /// [`SetupError`]
+    pub(crate) fn unstopped_on_device(
+        &self,
+        at: &DeviceSetup,
+        clock: Clock,
+    ) -> Result<(Engine, Attached), SetupError> {
         let mut setup = self.clone();
         // A capture has no receiver of announcements.
         setup.config.stack.announce = !matches!(at.device, DeviceSpec::Pcap(_));
-        let mut engine = setup.engine(clock)?;
+        let mut engine = setup.unstopped(clock)?;
         let (device, recording) = at.open(clock)?;
         let interface = engine.add_device_with(device, &self.addresses, self.config.plan())?;
         for &gateway in &self.gateways {

@@ -9,6 +9,7 @@ pub mod counters;
 pub mod demo;
 mod dice;
 pub mod far_ends;
+pub mod file_service;
 pub mod host_setup;
 mod hosted;
 pub mod http;

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use evenkeel::raw::wire::{IpAddress, IpCidr, IpEndpoint};
+use evenkeel_apps::file_service::Listen;
 
 /// Reads a host's address with its prefix length: `10.77.0.2/24`, `fd77::2/64`.
 pub(crate) fn cidr(text: &str) -> Result<IpCidr, String> {
@@ -38,6 +39,16 @@ pub(crate) fn endpoint(text: &str) -> Result<IpEndpoint, String> {
     let expected = "expected an address and a port above 0, such as 10.77.0.1:9 or [fd77::1]:9";
     let endpoint = text.parse::<SocketAddr>().ok().filter(|at| at.port() > 0);
     endpoint.map(IpEndpoint::from).ok_or_else(|| expected.to_owned())
+}
+
+/// Reads the place of a listener, an address and a port, or a port of all addresses: `10.77.0.2:80`,
+/// `[fd77::2]:80`, `80`.
+pub(crate) fn listen(text: &str) -> Result<Listen, String> {
+    let all = text.parse().ok().map(|port| Listen { address: None, port });
+    let one = || text.parse::<SocketAddr>().ok();
+    let one = || one().map(|at| Listen { address: Some(at.ip()), port: at.port() });
+    all.or_else(one)
+        .ok_or_else(|| "expected [ADDRESS:]PORT, such as 8080, 10.77.0.2:80 or [fd77::2]:80".to_owned())
 }
 
 /// Returns the address of another host of the network of `of`.

@@ -67,7 +67,8 @@ const COMMANDS: [(&str, &[&str]); 13] = [
 ];
 
 /// The options that take any text: `FILES` and other tables have their errors.
-const ANY_TEXT: [&str; 17] = [
+const ANY_TEXT: [&str; 21] = [
+    "--access-log",
     "--body",
     "--capture",
     "--config",
@@ -82,8 +83,11 @@ const ANY_TEXT: [&str; 17] = [
     "--output",
     "--picture",
     "--report",
+    "--root",
     "--rules",
     "--svg",
+    "--tls-cert",
+    "--tls-key",
     "--trace",
 ];
 
@@ -230,6 +234,12 @@ const FILES: &[(&str, i32, &str)] = &[
     ("echo cable --dump ''", 2, "--dump"),
     ("sink pcap:absent", 1, "absent: cannot be read: No such file"),
     ("http cable --capture absent/x", 1, "absent/x: cannot be created: No such file"),
+    ("http --kernel-sockets --listen 0 --root absent", 1, "--root: cannot open `absent`: No such file"),
+    ("http --kernel-sockets --listen 0 --root text", 1, "--root: cannot open `text`: Not a directory"),
+    ("http --kernel-sockets --root ''", 2, "--root"),
+    ("http --kernel-sockets --root dir --access-log dir", 1, "--access-log dir: Is a directory"),
+    ("http --kernel-sockets --root dir --tls-cert absent --tls-key text", 1, "cannot read `absent`: No such"),
+    ("http --kernel-sockets --root dir --tls-cert empty --tls-key empty", 2, "`empty` has no certificate"),
     ("blast cable --dump x", 2, "--dump is for"),
     ("route --config absent", 1, "cannot read absent: No such file"),
     ("route --config dir", 1, "cannot read dir: Is a directory"),
@@ -296,6 +306,20 @@ const OTHERS: &[(&str, i32, &str)] = &[
     ("echo cable --udp --tcp", 2, "--udp or --tcp"),
     ("echo cable --group 10.0.0.1", 2, "239.1.2.3"),
     ("echo cable --kernel-address 10.77.0.1/24", 2, "tap:NAME only"),
+    ("http", 2, "<LINK>"),
+    ("http cable --root dir", 2, "tap:NAME or packet:NAME, and cable has none"),
+    ("http pcap:text --root dir", 2, "--kernel-sockets"),
+    ("http cable --listen 8080", 2, "--root"),
+    ("http cable --kernel-sockets --root dir", 2, "--kernel-sockets"),
+    ("http --kernel-sockets", 2, "--root"),
+    ("http --kernel-sockets --root dir --mac own", 2, "--mac"),
+    ("http --kernel-sockets --root dir --quota 8", 2, "--quota"),
+    ("http --kernel-sockets --root dir --congestion bbr", 2, "--congestion"),
+    ("http --kernel-sockets --root dir --listen 80.90", 2, "such as 8080, 10.77.0.2:80 or [fd77::2]:80"),
+    ("http --kernel-sockets --root dir --listen 192.0.2.1:80", 1, "cannot listen on 192.0.2.1:80: "),
+    ("http --kernel-sockets --root dir --size 9", 2, "--size"),
+    ("http --kernel-sockets --root dir --tls-cert text", 2, "--tls-key"),
+    ("http packet:lo --root dir --tls-key text", 2, "--tls-cert"),
     ("monitor no-such-dev", 1, "no network device is called `no-such-dev`"),
     ("monitor ''", 2, "<LINK>"),
     ("monitor cable --print -w x", 2, "--print"),

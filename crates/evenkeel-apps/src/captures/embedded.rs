@@ -12,6 +12,8 @@ use evenkeel::raw::capture::{Capture, CaptureCounters, Expression, Filter, Frame
 use evenkeel::raw::device::{FRAME_BYTES, Properties};
 use evenkeel::raw::host::Host;
 use evenkeel::raw::ip::InterfaceId;
+use evenkeel::raw::process::ProcessId;
+use evenkeel::raw::time::Instant;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -58,6 +60,7 @@ const QUEUE_PKTS: usize = 1024;
 /// A capture at work.
 #[derive(Debug)]
 pub struct Capturing {
+    process: ProcessId,
     file: String,
     interfaces: Vec<InterfaceId>,
     product: Arc<Mutex<Product>>,
@@ -100,9 +103,10 @@ impl Embedded {
         let tally = Arc::new(Counters::default());
         let options = Options { capture, count: None, discards: true };
         let monitor = Monitor::new(options, clock, Arc::clone(&product), Arc::clone(&tally));
-        engine.host_mut().spawn("capture", 0, Box::new(monitor));
+        let process = engine.host_mut().spawn("capture", 0, Box::new(monitor));
         let file = self.file.display().to_string();
         Ok(Capturing {
+            process,
             file,
             interfaces: interfaces.to_vec(),
             product,
@@ -133,7 +137,13 @@ impl Capturing {
         self.failing
     }
 
-    /// Ends the capture. The engine of its host must be dropped already.
+    /// Ends the program that captures, for a host that outlives its capture.
+    pub(crate) fn stop(&self, host: &mut Host, now: Instant) {
+        host.kill(self.process, now);
+    }
+
+    /// Ends the capture. The engine of its host must be dropped already, or the capture must be
+    /// [stopped](Self::stop).
     ///
     /// # Errors
     /// [`SetupError`] if there was no memory for it.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use evenkeel_apps::http::files::{Settings, Tls, TlsError};
 use evenkeel_skip::Lack;
 
-use crate::kernel::Running;
+use crate::running::{Running, on_both_kinds_of_sockets};
 use crate::tree::{DATE, Tree, bytes, set_date};
 
 /// An answer as curl got it.
@@ -64,16 +64,16 @@ fn fetch(url: &str, arguments: &[&str]) -> Answer {
 }
 
 /// Runs a test if there is curl.
-fn with_curl(test: &str, run: impl FnOnce()) {
+fn with_curl(test: &str, run: impl Fn() + Send + 'static) {
     if Command::new("curl").arg("--version").output().is_err() {
         return evenkeel_skip::skip(test, &Lack::Program { program: "curl", package: "curl" });
     }
-    run();
+    on_both_kinds_of_sockets(run);
 }
 
 /// Runs a test with both versions of the protocol: the option of curl that selects each, and its name.
-fn with_each_version(test: &str, run: impl Fn(&str, &str)) {
-    with_curl(test, || {
+fn with_each_version(test: &str, run: impl Fn(&str, &str) + Send + 'static) {
+    with_curl(test, move || {
         run("--http1.1", "1.1");
         run("--http2-prior-knowledge", "2");
     });
@@ -367,16 +367,18 @@ fn requests_share_a_connection() {
 
 #[test]
 fn a_request_with_the_end_behind_it_is_answered_every_time() {
-    let tree = Tree::new(&[("file", b"content")]);
-    let server = Running::new(&tree, Settings::default());
-    for request in 0..1000 {
-        let mut stream = TcpStream::connect(server.address).unwrap();
-        stream.write_all(b"GET /file HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        stream.shutdown(Shutdown::Write).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.ends_with("\r\n\r\ncontent"), "request {request}: {answer:?}");
-    }
+    on_both_kinds_of_sockets(|| {
+        let tree = Tree::new(&[("file", b"content")]);
+        let server = Running::new(&tree, Settings::default());
+        for request in 0..1000 {
+            let mut stream = TcpStream::connect(server.address).unwrap();
+            stream.write_all(b"GET /file HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.ends_with("\r\n\r\ncontent"), "request {request}: {answer:?}");
+        }
+    });
 }
 
 #[test]
@@ -385,93 +387,100 @@ fn raw_requests_of_nc_are_answered_or_refused() {
         let lack = Lack::Program { program: "nc", package: "netcat-openbsd" };
         return evenkeel_skip::skip("raw_requests_of_nc_are_answered_or_refused", &lack);
     }
-    let tree = Tree::new(&[("file", b"content")]);
-    let server = Running::new(&tree, Settings::default());
-    let ask = |request: &str| {
-        let port = server.address.port().to_string();
-        let mut nc = Command::new("nc")
-            .args(["-N", "127.0.0.1", &port])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        nc.stdin.take().unwrap().write_all(request.as_bytes()).unwrap();
-        String::from_utf8(nc.wait_with_output().unwrap().stdout).unwrap()
-    };
-    for (request, status) in [
-        ("GET /file HTTP/1.0\r\n\r\n", "HTTP/1.0 200 OK"),
-        ("GET /file HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 200 OK"),
-        ("GET http://x/file HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK"),
-        ("GET /file HTTP/1.1\r\n\r\n", "HTTP/1.1 400 Bad Request"),
-        ("GET /file HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", "HTTP/1.1 400 Bad Request"),
-        ("GET /fi le HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 400 Bad Request"),
-        ("GET file HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 4"),
-        ("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 405 Method Not Allowed"),
-        ("CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 405 Method Not Allowed"),
-        (
-            "GET /file HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-            "HTTP/1.1 400 Bad Request",
-        ),
-        ("hello\r\n\r\n", "HTTP/1.1 400 Bad Request"),
-        ("PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", "HTTP/1.1 4"),
-    ] {
-        let answer = ask(request);
-        assert!(answer.starts_with(status), "{request:?}: {answer:?}");
-    }
-    for silent in
-        ["", "GET /file HT", "GET /file HTTP/1.1\r\nHost: x\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n?"]
-    {
-        let answer = ask(silent);
-        assert!(!answer.contains("content"), "{silent:?}: {answer:?}");
-    }
-    assert!(ask("GET /file HTTP/1.0\r\n\r\n").ends_with("content"), "the server goes on");
+    on_both_kinds_of_sockets(|| {
+        let tree = Tree::new(&[("file", b"content")]);
+        let server = Running::new(&tree, Settings::default());
+        let ask = |request: &str| {
+            let (ip, port) = (server.address.ip().to_string(), server.address.port().to_string());
+            let mut nc = Command::new("nc")
+                .args(["-N", &ip, &port])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            nc.stdin.take().unwrap().write_all(request.as_bytes()).unwrap();
+            String::from_utf8(nc.wait_with_output().unwrap().stdout).unwrap()
+        };
+        for (request, status) in [
+            ("GET /file HTTP/1.0\r\n\r\n", "HTTP/1.0 200 OK"),
+            ("GET /file HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 200 OK"),
+            ("GET http://x/file HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK"),
+            ("GET /file HTTP/1.1\r\n\r\n", "HTTP/1.1 400 Bad Request"),
+            ("GET /file HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", "HTTP/1.1 400 Bad Request"),
+            ("GET /fi le HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 400 Bad Request"),
+            ("GET file HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 4"),
+            ("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 405 Method Not Allowed"),
+            ("CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 405 Method Not Allowed"),
+            (
+                "GET /file HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+                "HTTP/1.1 400 Bad Request",
+            ),
+            ("hello\r\n\r\n", "HTTP/1.1 400 Bad Request"),
+            ("PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", "HTTP/1.1 4"),
+        ] {
+            let answer = ask(request);
+            assert!(answer.starts_with(status), "{request:?}: {answer:?}");
+        }
+        for silent in
+            ["", "GET /file HT", "GET /file HTTP/1.1\r\nHost: x\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n?"]
+        {
+            let answer = ask(silent);
+            assert!(!answer.contains("content"), "{silent:?}: {answer:?}");
+        }
+        assert!(ask("GET /file HTTP/1.0\r\n\r\n").ends_with("content"), "the server goes on");
+    });
 }
 
 #[test]
 fn slow_clients_are_closed() {
-    let tree = Tree::new(&[("file", b"content")]);
-    let [certificate, key] = certify(&tree);
-    let tls = Arc::new(Tls::load(&certificate, &key).unwrap());
-    let settings = Settings { head_timeout: Duration::from_millis(100), ..Settings::default() };
-    let servers = [
-        Running::new(&tree, settings.clone()),
-        Running::with(&tree, settings, |server| server.with_tls(tls)),
-    ];
-    let texts = [&b""[..], b"G", b"GET /file HTTP/1.1\r\n", b"PRI * HTTP/2.0", b"\x16\x03\x01\x02\x00\x01"];
-    let streams = servers.iter().flat_map(|server| {
-        texts.map(|text| {
-            let mut stream = TcpStream::connect(server.address).unwrap();
-            stream.set_read_timeout(Some(Duration::from_secs(100))).unwrap();
-            stream.write_all(text).unwrap();
-            stream
-        })
+    on_both_kinds_of_sockets(|| {
+        let tree = Tree::new(&[("file", b"content")]);
+        let [certificate, key] = certify(&tree);
+        let tls = Arc::new(Tls::load(&certificate, &key).unwrap());
+        let settings = Settings { head_timeout: Duration::from_millis(100), ..Settings::default() };
+        let servers = [
+            Running::new(&tree, settings.clone()),
+            Running::with(&tree, settings, |server| server.with_tls(tls)),
+        ];
+        let texts =
+            [&b""[..], b"G", b"GET /file HTTP/1.1\r\n", b"PRI * HTTP/2.0", b"\x16\x03\x01\x02\x00\x01"];
+        let streams = servers.iter().flat_map(|server| {
+            texts.map(|text| {
+                let mut stream = TcpStream::connect(server.address).unwrap();
+                stream.set_read_timeout(Some(Duration::from_secs(100))).unwrap();
+                stream.write_all(text).unwrap();
+                stream
+            })
+        });
+        for mut stream in streams.collect::<Vec<_>>() {
+            let mut answer = Vec::new();
+            // A connection with unread bytes may be reset.
+            let read = stream.read_to_end(&mut answer);
+            assert!(!read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "still open");
+            assert!(!String::from_utf8_lossy(&answer).contains("200 OK"));
+        }
     });
-    for mut stream in streams.collect::<Vec<_>>() {
-        let mut answer = Vec::new();
-        // A connection with unread bytes may be reset.
-        let read = stream.read_to_end(&mut answer);
-        assert!(!read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "still open");
-        assert!(!String::from_utf8_lossy(&answer).contains("200 OK"));
-    }
 }
 
 #[test]
 fn a_stopped_server_ends_with_its_connections() {
-    let tree = Tree::new(&[("file", b"content")]);
-    let mut server = Running::new(&tree, Settings::default());
-    let mut stream = TcpStream::connect(server.address).unwrap();
-    stream.write_all(b"GET /file HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    let mut some = [0; 10];
-    stream.read_exact(&mut some).unwrap();
-    assert_eq!(server.stop().unfinished, 0);
-    let mut rest = String::new();
-    stream.read_to_string(&mut rest).unwrap();
-    assert!(rest.ends_with("content"));
+    on_both_kinds_of_sockets(|| {
+        let tree = Tree::new(&[("file", b"content")]);
+        let mut server = Running::new(&tree, Settings::default());
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.write_all(b"GET /file HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut some = [0; 10];
+        stream.read_exact(&mut some).unwrap();
+        assert_eq!(server.stop().unfinished, 0);
+        let mut rest = String::new();
+        stream.read_to_string(&mut rest).unwrap();
+        assert!(rest.ends_with("content"));
+    });
 }
 
-/// Writes a certificate for 127.0.0.1 and its key.
+/// Writes a certificate for the first server of a test, and its key.
 fn certify(tree: &Tree) -> [std::path::PathBuf; 2] {
-    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned(), "10.77.0.2".to_owned()]).unwrap();
     let [certificate, key] = ["cert.pem", "key.pem"].map(|name| tree.outside(name));
     fs::write(&certificate, made.cert.pem()).unwrap();
     fs::write(&key, made.signing_key.serialize_pem()).unwrap();

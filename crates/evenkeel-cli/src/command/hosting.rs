@@ -20,8 +20,8 @@ use crate::{address, quantity, suggest};
 #[derive(Debug, Args)]
 pub(crate) struct HostArguments {
     /// Receive frames from LINK: tap:NAME, packet:NAME, pcap:FILE or cable.
-    #[arg(value_name = "LINK", value_parser = suggest::link(), hide_possible_values = true)]
-    pub(crate) link: LinkSpec,
+    #[arg(value_name = "LINK", required = true, value_parser = suggest::link(), hide_possible_values = true)]
+    link: Option<LinkSpec>,
     /// Use ADDRESS with its prefix length, IPv4 or IPv6; repeat for more [default: 10.77.0.2/24 and
     /// fd77::2/64].
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
@@ -71,9 +71,14 @@ impl HostArguments {
         self.address.clone()
     }
 
+    /// Returns the link. The kernel's sockets, which a command may use in its place, have none.
+    pub(crate) fn link(&self) -> Result<&LinkSpec, Failure> {
+        self.link.as_ref().ok_or_else(|| Failure::Usage("no LINK".to_owned()))
+    }
+
     pub(super) fn place(&self) -> Result<Place, Failure> {
         let own = self.addresses();
-        super::place(&self.link, &own, &self.kernel_address, &self.gateway, self.mac, self.dump.as_ref())
+        super::place(self.link()?, &own, &self.kernel_address, &self.gateway, self.mac, self.dump.as_ref())
     }
 }
 

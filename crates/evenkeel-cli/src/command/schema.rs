@@ -14,7 +14,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
 use super::completions::Completions;
-use super::stream::{send, serve};
+use super::stream::{files, send, serve};
 use super::{blast, load, monitor, route, stats, wan};
 use crate::failure::Failure;
 use crate::manual::guide::{Example, Guide};
@@ -61,7 +61,7 @@ const OUTPUTS: [(&str, &[Add]); 14] = [
     ("echo", &[add::<serve::Output<'static>>]),
     ("sink", &[add::<serve::Output<'static>>]),
     ("send", &[add::<send::Output<'static>>]),
-    ("http", &[add::<serve::Output<'static>>]),
+    ("http", &[add::<serve::Output<'static>>, add::<files::Output<'static>>]),
     ("blast", &[add::<blast::Output<'static>>]),
     ("load", &[add::<load::Output<'static>>]),
     ("monitor", &[add::<monitor::Output<'static>>]),

@@ -179,7 +179,7 @@ impl ServeArguments {
 
     /// Returns whether UDP and whether TCP is served. The peer on a cable uses only one of them.
     fn protocols(&self) -> Result<(bool, bool), Failure> {
-        let on_cable = matches!(self.host.link, LinkSpec::Cable { .. });
+        let on_cable = matches!(self.host.link()?, LinkSpec::Cable { .. });
         let (udp, tcp) = match (self.udp, self.tcp) {
             (false, false) => (true, !on_cable),
             given => given,

@@ -12,6 +12,7 @@ use evenkeel_core::time::Instant;
 use super::helper;
 use super::shared::Shared;
 use crate::driver::Driver;
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::metrics::{self, Reader, Snapshot};
 use crate::observer::Observer;
@@ -44,6 +45,17 @@ impl Net {
     #[must_use]
     pub fn peer(&self) -> Option<&Self> {
         self.0.peer.as_ref()
+    }
+
+    /// Shares the host of an engine. An engine can be set up in more ways than a
+    /// [`Builder`](super::Builder) has, for example with several devices, or with programs of its own.
+    ///
+    /// Requests to end the process ([`Engine::stop_on`]) are left to the program.
+    ///
+    /// # Errors
+    /// If the process may open no more descriptors or threads.
+    pub fn of(engine: Engine) -> io::Result<Self> {
+        Ok(Self::new(engine.driver, None)?)
     }
 
     pub(super) fn new(driver: Driver, peer: Option<Self>) -> Result<Self, Error> {
@@ -126,6 +138,12 @@ impl Net {
         let (new, event, answer) = metrics::publish(self.observer())?;
         self.shared().lock().driver.outside.attend_event(&event, answer);
         Ok(reader.insert(new).clone())
+    }
+
+    /// Returns the name of the first device that has failed, and the reason why it brings no more frames.
+    #[must_use]
+    pub fn failed_device(&self) -> Option<String> {
+        self.shared().lock().driver.outside.devices.failure()
     }
 
     /// Returns a handle to the measurements of the host's devices.

@@ -6,11 +6,13 @@ use core::task::{Context, Poll};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
 use super::activity::InFlight;
+use super::counters::Counters;
 use super::log::Entry;
 
 /// The bytes that are read from a file at a time for a connection with one request at a time.
@@ -32,6 +34,7 @@ pub struct Body {
     piece_bytes: u64,
     request: Option<InFlight>,
     entry: Option<Entry>,
+    counters: Option<Arc<Counters>>,
 }
 
 #[derive(Debug)]
@@ -45,7 +48,8 @@ impl Body {
     /// Creates an empty content.
     pub(super) const fn empty() -> Self {
         let parts = VecDeque::new();
-        Self { file: None, offset: 0, parts, piece_bytes: PIECE_BYTES, request: None, entry: None }
+        let piece_bytes = PIECE_BYTES;
+        Self { file: None, offset: 0, parts, piece_bytes, request: None, entry: None, counters: None }
     }
 
     /// Creates the content of a text.
@@ -90,12 +94,17 @@ impl Body {
         self.file = None;
     }
 
-    /// Makes this the content of the answer to `request`, which ends with it, and is logged in `entry`. The
-    /// file is read in pieces of `piece_bytes`.
-    pub(super) fn attach(&mut self, request: InFlight, entry: Option<Entry>, piece_bytes: u64) {
-        self.piece_bytes = piece_bytes;
+    /// Makes this the content of the answer to `request`, which ends with it. It is counted in `counters` and
+    /// logged in `entry`.
+    pub(super) fn attach(&mut self, request: InFlight, counters: &Arc<Counters>, entry: Option<Entry>) {
         self.request = Some(request);
+        self.counters = Some(Arc::clone(counters));
         self.entry = entry;
+    }
+
+    /// Makes the file be read in pieces of `bytes`.
+    pub(super) const fn set_piece_bytes(&mut self, bytes: u64) {
+        self.piece_bytes = bytes;
     }
 
     /// Returns the next piece, or `None` at the end.
@@ -142,6 +151,7 @@ impl hyper::body::Body for Body {
             let bytes = piece.len() as u64;
             self.request.iter().for_each(InFlight::progress);
             self.entry.iter_mut().for_each(|entry| entry.sent(bytes));
+            self.counters.iter().for_each(|counters| counters.sent(bytes));
         }
         Poll::Ready(piece.transpose().map(|piece| piece.map(Frame::data)))
     }

@@ -23,6 +23,7 @@
 mod activity;
 mod body;
 mod coding;
+mod counters;
 mod listing;
 mod log;
 mod patience;
@@ -37,6 +38,7 @@ mod tls;
 mod validators;
 
 pub use body::Body;
+pub use counters::{Counters, Report};
 pub use log::AccessLog;
 pub use runtime::Task;
 pub use server::{Server, Stopped, Stopper};

@@ -3,7 +3,7 @@
 use core::convert::Infallible;
 use core::fmt;
 use core::future::{self, Future, Ready, poll_fn};
-use core::pin::pin;
+use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 use core::time::Duration;
 use std::io;
@@ -22,6 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::activity::Activity;
 use super::body::{Body, FRAME_BYTES, PIECE_BYTES};
+use super::counters::Counters;
 use super::log::{AccessLog, Entry};
 use super::patience::{Patience, SharedTimer};
 use super::runtime::{Spawner, Task};
@@ -53,6 +54,7 @@ struct Shared {
     timer: SharedTimer,
     executor: Spawner,
     http: auto::Builder<Spawner>,
+    counters: Arc<Counters>,
     log: Option<Arc<AccessLog>>,
     tls: Option<Arc<Tls>>,
 }
@@ -108,6 +110,7 @@ impl Server {
             http: protocols(&settings, &executor),
             executor,
             settings,
+            counters: Arc::default(),
             log: None,
             tls: None,
         };
@@ -126,6 +129,12 @@ impl Server {
     pub fn with_tls(mut self, tls: Arc<Tls>) -> Self {
         self.shared.tls = Some(tls);
         self
+    }
+
+    /// Returns the counters of the server, which may be read from any thread.
+    #[must_use]
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.shared.counters)
     }
 
     /// Returns a handle that stops the server.
@@ -194,6 +203,7 @@ impl Shared {
         stage: watch::Receiver<Stage>,
         slot: OwnedSemaphorePermit,
     ) {
+        let _open = self.counters.accepted();
         let mut ended = stage.clone();
         first(self.serve(stream, client, stage), reach(&mut ended, Stage::Ended)).await;
         // Before the server learns that no connection is left.
@@ -213,7 +223,7 @@ impl Shared {
             Some(tls) => {
                 let mut handshake = pin!(tls.accept(stream));
                 let stream = poll_fn(|cx| match handshake.as_mut().poll(cx) {
-                    Poll::Pending => patience.as_mut().poll(cx).map(|()| None),
+                    Poll::Pending => self.poll_time_out(patience.as_mut(), cx).map(|()| None),
                     Poll::Ready(stream) => Poll::Ready(stream.ok()),
                 });
                 let Some(stream) = stream.await else { return };
@@ -230,9 +240,22 @@ impl Shared {
                 http.as_mut().graceful_shutdown();
             }
             // An error is the client's, or was logged with its answer: either way the connection is over.
-            if http.as_mut().poll(cx).is_ready() { Poll::Ready(()) } else { patience.as_mut().poll(cx) }
+            if http.as_mut().poll(cx).is_ready() {
+                Poll::Ready(())
+            } else {
+                self.poll_time_out(patience.as_mut(), cx)
+            }
         })
         .await;
+    }
+
+    /// Waits until a connection has used up its time, and counts that.
+    fn poll_time_out(&self, patience: Pin<&mut Patience>, cx: &mut Context<'_>) -> Poll<()> {
+        let timed_out = patience.poll(cx);
+        if timed_out.is_ready() {
+            self.counters.timed_out();
+        }
+        timed_out
     }
 
     fn now(&self) -> SystemTime {
@@ -259,7 +282,10 @@ impl Service<Request<Incoming>> for Requests {
         let mut answer = self.shared.site.answer(&request, now);
         let entry =
             self.shared.log.as_ref().map(|log| Entry::new(log, self.client, now, &request, answer.status()));
-        answer.body_mut().attach(in_flight, entry, if is_shared { FRAME_BYTES } else { PIECE_BYTES });
+        let counters = &self.shared.counters;
+        counters.answered(answer.status());
+        answer.body_mut().attach(in_flight, counters, entry);
+        answer.body_mut().set_piece_bytes(if is_shared { FRAME_BYTES } else { PIECE_BYTES });
         future::ready(Ok(answer))
     }
 }

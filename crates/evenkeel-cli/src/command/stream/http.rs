@@ -1,4 +1,4 @@
-//! `evenkeel http`: runs a web server with one document.
+//! `evenkeel http`: runs a web server, with one made-up document or with the files of a directory.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use evenkeel::raw::time::Clock;
 use evenkeel_apps::http::Document;
 use evenkeel_apps::stream::{Ask, Web};
 
+use super::files::FileArguments;
 use super::serve::{Run, Task, TcpArguments};
 use crate::command::hosting::HostArguments;
 use crate::failure::Failure;
@@ -15,11 +16,15 @@ use crate::manual::texts;
 use crate::quantity;
 use crate::receiving::Receiving;
 
-/// Serve one made-up document over HTTP/1.x (for measurements, browsers and curl).
+/// Serve files, or one made-up document, over HTTP (for measurements, browsers and curl).
 ///
-/// GET and HEAD of / return the document. Connections are kept, and requests may be pipelined.
+/// GET and HEAD are answered. Files (--root) have ranges and conditions, over HTTP/1.x and HTTP/2. Without
+/// --root, the document is at /, over HTTP/1.x.
 #[derive(Debug, Args)]
-#[command(mut_arg("limit_rate", |limit| limit.visible_alias("rate")))]
+#[command(
+    mut_arg("limit_rate", |limit| limit.visible_alias("rate")),
+    mut_arg("link", |link| link.required(false).required_unless_present("kernel_sockets")),
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     host: HostArguments,
@@ -28,7 +33,7 @@ pub(crate) struct Arguments {
         long, value_name = "PORT", default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..)
     )]
     port: u16,
-    /// Serve a document of N bytes, such as 1300, 64k or 1G.
+    /// Serve a document of N bytes, such as 64k or 1G.
     #[arg(long, value_name = "N", default_value = "1300", value_parser = quantity::count)]
     size: u64,
     /// Compute for TIME on each read, such as 100us.
@@ -41,6 +46,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = quantity::count)]
     count: Option<u64>,
     #[command(flatten)]
+    files: FileArguments,
+    #[command(flatten)]
     streams: TcpArguments,
     #[command(flatten)]
     receiving: Receiving,
@@ -49,7 +56,16 @@ pub(crate) struct Arguments {
 pub(crate) const GUIDE: Guide = Guide {
     groups: &[
         texts::HOST_ADDRESSES,
-        Group { heading: "Service", first: &["size", "port"], others: &["work", "timeout"] },
+        Group {
+            heading: "Service",
+            first: &["root", "size"],
+            others: &["listen", "port", "work", "timeout", "head_timeout", "max_connections", "grace"],
+        },
+        Group {
+            heading: "Files",
+            first: &[],
+            others: &["tls_cert", "tls_key", "access_log", "listing", "no_precompressed", "kernel_sockets"],
+        },
         Group { heading: "Load on cable", first: &[], others: &["clients"] },
         texts::TCP,
         texts::RUN,
@@ -62,20 +78,29 @@ pub(crate) const GUIDE: Guide = Guide {
             command: "evenkeel http cable --size 1300 --clients 64",
         },
         Example {
-            says: "As root, serve 1 GB to the programs of this machine, with BBR.",
-            command: "evenkeel http tap:keel0 --kernel-address 10.77.0.1/24 --size 1G \\\n\
-                      \x20   --congestion bbr",
+            says: "As root, serve the files below public/ to the programs of this machine.",
+            command: "evenkeel http tap:keel0 --kernel-address 10.77.0.1/24 --root public",
         },
-        Example { says: "In another terminal, fetch it.", command: "curl -o document http://10.77.0.2/" },
+        Example {
+            says: "In another terminal, fetch a part of one.",
+            command: "curl -r 0-99 -o part http://10.77.0.2/large",
+        },
     ],
     exit_status: texts::EXIT_STATUS,
-    signals: texts::SIGNALS,
+    signals: &[
+        ("SIGINT, SIGTERM", "End the command with its whole report."),
+        ("SIGHUP", "Reads the files of --tls-cert and --tls-key again. Without them it ends the command."),
+        texts::SIGUSR1,
+    ],
     files: &[texts::TUN_FILE],
     see_also: &["load", "echo", "help receiving", "help sending"],
 };
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let Arguments { host, port, size, work, timeout, count, streams, receiving } = arguments;
+    let Arguments { host, port, size, work, timeout, count, files, streams, receiving } = arguments;
+    if files.root.is_some() {
+        return files.serve(host, streams, receiving, *timeout);
+    }
     let text = b"GET / HTTP/1.1\r\nHost: evenkeel\r\nConnection: close\r\n\r\n";
     let ask = Ask::Request { text: text.as_slice().into(), answer: *size };
     let task = Task { port: *port, work: *work, count: *count, ask };

@@ -75,12 +75,17 @@ impl TcpArguments {
         options.into_iter().find_map(|(given, name)| given.then_some(name)).or_else(|| self.sending.given())
     }
 
-    /// Returns the options of the listener that serves `task` with `service`.
-    fn listening<S>(&self, service: S, task: &Task) -> Listening<S> {
+    /// Returns the queues of a listener.
+    pub(super) fn listener(&self) -> ListenerConfig {
         let defaults = ListenerConfig::default();
         let backlog = self.backlog.map_or(defaults.backlog, |backlog| backlog as usize);
         let fast_open = self.fast_open.map_or(defaults.fast_open, |waiting| waiting as usize);
-        let listener = ListenerConfig { backlog, fast_open, ..defaults };
+        ListenerConfig { backlog, fast_open, ..defaults }
+    }
+
+    /// Returns the options of the listener that serves `task` with `service`.
+    fn listening<S>(&self, service: S, task: &Task) -> Listening<S> {
+        let listener = self.listener();
         let Task { port, work, count, .. } = *task;
         let options = Options { port, listener, work, count };
         Listening { service, options, connections: self.connections.unwrap_or(0) }
@@ -107,14 +112,15 @@ impl Run<'_> {
         let host = self.host;
         let mut telling = Telling::new(host.stats_interval, host.json);
         let place = At {
-            link: host.link.to_string(),
+            link: host.link()?.to_string(),
             protocol: self.protocol(),
             architecture: self.receiving.architecture().name(),
             addresses: setup.addresses.iter().map(ToString::to_string).collect(),
             port,
         };
         let print = |served: &Served| print(&Output { place: &place, served }, host.json);
-        let served = self.run(&setup, service, &mut telling, print);
+        let started = self.place(&setup, &place.link);
+        let served = self.run(&setup, service, &mut telling, &started, print);
         telling.clear();
         let served = served?;
         print(&served)?;
@@ -135,10 +141,10 @@ impl Run<'_> {
     }
 
     /// Returns the line with the addresses of the server.
-    fn place(&self, setup: &HostSetup) -> String {
+    fn place(&self, setup: &HostSetup, link: &str) -> String {
         let protocol = self.protocol().to_uppercase().replace('+', " and ");
         let addresses: Vec<_> = setup.addresses.iter().map(|cidr| cidr.address().to_string()).collect();
-        let (port, addresses, link) = (self.port(), addresses.join(" and "), &self.host.link);
+        let (port, addresses) = (self.port(), addresses.join(" and "));
         format!("evenkeel: listening on {protocol} port {port} of {addresses}, at {link}")
     }
 
@@ -147,9 +153,10 @@ impl Run<'_> {
         setup: &HostSetup,
         service: impl Service + 'static,
         telling: &mut Telling,
+        place: &str,
         print: impl Fn(&Served) -> Result<(), Failure>,
     ) -> Result<Served, Failure> {
-        let (host, place) = (self.host, self.place(setup));
+        let host = self.host;
         let every = telling.every(host.stats_interval);
         let news = |news: News<'_>| match news {
             News::Started => eprintln!("{place}"),
