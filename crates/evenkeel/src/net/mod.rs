@@ -32,6 +32,8 @@
 //! | opening a host | `builder.rs`, `handle.rs` |
 //! | sockets | `udp.rs`, `listener.rs`, `stream.rs`; what they have in common: `socket.rs`, `settings.rs` |
 //! | a call that waits | `waiting.rs`, `seat.rs` |
+//! | tasks: their place while they wait; streams that they poll | `slot.rs`; `polled.rs` |
+//! | an executor without tokio | `executor/` |
 //! | who drives, who waits | `roles.rs`; the lock: `shared.rs`; the helper: `helper.rs` |
 //!
 //! [sockets]: https://github.com/evenkeel/evenkeel/blob/main/docs/library/sockets.md
@@ -40,9 +42,11 @@
 mod address;
 mod builder;
 mod error;
+pub mod executor;
 mod handle;
 mod helper;
 mod listener;
+mod polled;
 mod primitives;
 mod roles;
 #[cfg(feature = "tokio")]
@@ -50,6 +54,7 @@ mod runtimes;
 mod seat;
 mod settings;
 mod shared;
+mod slot;
 mod socket;
 mod stream;
 #[cfg(feature = "tokio")]

@@ -94,7 +94,6 @@ impl Seat {
     }
 
     /// Sets the waker of the task that is to be roused.
-    #[cfg(feature = "tokio")]
     pub(crate) fn set_task(&self, task: &Waker) {
         let mut place = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *place {

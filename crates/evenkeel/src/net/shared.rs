@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-#[cfg(feature = "tokio")]
-use evenkeel_core::host::NotAttached;
-use evenkeel_core::host::{Host, Level, System};
+use evenkeel_core::host::{Host, Level, NotAttached, System};
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::time::Instant;
 use evenkeel_link::{Clock, EventFd, Nap, Notifier};
@@ -18,7 +16,6 @@ use super::roles::Roles;
 use super::seat::{Rousing, Seat, Succession};
 use crate::driver::Driver;
 use crate::ended::Next;
-#[cfg(feature = "tokio")]
 use crate::error::Error;
 
 /// Work items of one turn of a driver. The lock is released between turns.
@@ -257,16 +254,26 @@ pub(crate) struct Held<'a> {
 }
 
 impl Held<'_> {
-    /// Makes calls on the host for a task. If the driver is a task, too, it is woken without a system call.
-    #[cfg(feature = "tokio")]
+    /// Makes calls on the host for a task. If the driver is a task of a runtime, too, it is woken without a
+    /// system call.
     pub(super) fn enter_as_task<T>(
         &mut self,
         process: ProcessId,
         call: impl FnOnce(&mut System<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        if !self.roles.task_drives() {
-            return self.enter(process, call).unwrap_or_else(|| Err(NotAttached.into()));
+        #[cfg(feature = "tokio")]
+        if self.roles.task_drives() {
+            return self.enter_quietly(process, call);
         }
+        self.enter(process, call).unwrap_or_else(|| Err(NotAttached.into()))
+    }
+
+    #[cfg(feature = "tokio")]
+    fn enter_quietly<T>(
+        &mut self,
+        process: ProcessId,
+        call: impl FnOnce(&mut System<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let (result, is_early) = self.driver.enter_quietly(process, call)?;
         if is_early && let Some(task) = self.roles.driving_task() {
             self.rousing.add(Arc::clone(task));

@@ -36,7 +36,8 @@ enum Attempt<T> {
 struct Seated<'a> {
     shared: &'a Shared,
     seat: Arc<Seat>,
-    awaited: Awaited,
+    /// What the host calls the seat for. An executor's seat is called by its tasks.
+    awaited: Option<Awaited>,
     until: Instant,
     has_left: bool,
 }
@@ -65,10 +66,20 @@ impl Shared {
             held.look_if_nobody_drives()?;
             return enter(&mut held, awaited.process, call);
         }
-        let (seat, has_left) = (self.seat(), false);
-        let mut seated = Seated { shared: self, seat, awaited, until, has_left };
         // It has given the lock back when it ends, even by a panic.
-        seated.wait_in(held, call)
+        Seated::new(self, self.seat(), Some(awaited), until).wait_in(held, awaited, call)
+    }
+
+    /// Waits until the tasks of an executor call its seat, or until a time: as the driver if nobody else
+    /// drives.
+    ///
+    /// # Errors
+    /// [`Error::Down`] if all devices are gone, and [`Error::Os`] if the kernel is out of memory.
+    pub(super) fn wait_for_tasks(&self, seat: &Arc<Seat>, until: Instant) -> Result<(), Error> {
+        let mut seated = Seated::new(self, Arc::clone(seat), None, until);
+        let mut held = seated.wait(self.lock())?;
+        seated.leave(&mut held);
+        Ok(())
     }
 }
 
@@ -81,17 +92,22 @@ fn enter<T>(
 }
 
 impl<'a> Seated<'a> {
+    const fn new(shared: &'a Shared, seat: Arc<Seat>, awaited: Option<Awaited>, until: Instant) -> Self {
+        Self { shared, seat, awaited, until, has_left: false }
+    }
+
     fn wait_in<T>(
         &mut self,
         mut held: Held<'a>,
+        awaited: Awaited,
         mut call: impl FnMut(&mut System<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let waker = Waker::from(Arc::clone(&self.seat));
         let result = loop {
-            match self.attempt(&mut held, &waker, &mut call)? {
+            match self.attempt(&mut held, awaited, &waker, &mut call)? {
                 Attempt::Done(result) => break result,
                 Attempt::Again if self.until <= self.shared.now() => {
-                    break self.give_up(&mut held, &waker, call);
+                    break self.give_up(&mut held, awaited, &waker, call);
                 }
                 Attempt::Again => {
                     if held.roles.is_vacant() {
@@ -102,7 +118,7 @@ impl<'a> Seated<'a> {
                 Attempt::Waits => {
                     held = self.wait(held)?;
                     if !self.seat.is_called() && self.until <= self.shared.now() {
-                        break self.give_up(&mut held, &waker, call);
+                        break self.give_up(&mut held, awaited, &waker, call);
                     }
                 }
             }
@@ -115,11 +131,11 @@ impl<'a> Seated<'a> {
     fn attempt<T>(
         &self,
         held: &mut Held<'_>,
+        Awaited { process, fd, kinds }: Awaited,
         waker: &Waker,
         call: &mut impl FnMut(&mut System<'_>) -> Result<T, Error>,
     ) -> Result<Attempt<T>, Error> {
         self.seat.resume();
-        let Awaited { process, fd, kinds } = self.awaited;
         enter(held, process, |system| {
             Ok(match call(system) {
                 Err(error) if error.would_block() => {
@@ -135,11 +151,12 @@ impl<'a> Seated<'a> {
     fn give_up<T>(
         &self,
         held: &mut Held<'_>,
+        Awaited { process, fd, .. }: Awaited,
         waker: &Waker,
         call: impl FnOnce(&mut System<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        enter(held, self.awaited.process, |system| {
-            system.forget(self.awaited.fd, waker);
+        enter(held, process, |system| {
+            system.forget(fd, waker);
             call(system)
         })
     }
@@ -172,6 +189,10 @@ impl<'a> Seated<'a> {
     fn drive(&self, mut held: Held<'a>) -> Result<Held<'a>, Error> {
         let next = held.take_turn(|| self.seat.is_called())?;
         held.call_helper_if_due();
+        if self.awaited.is_none() && held.has_called_others() {
+            // The tasks may be those of this thread.
+            held = self.shared.relock(held);
+        }
         if self.seat.is_called() {
             return Ok(held);
         }
@@ -211,8 +232,10 @@ impl Drop for Seated<'_> {
         }
         // An error or a panic has ended the call.
         let mut held = self.shared.lock();
-        let (Awaited { process, fd, .. }, waker) = (self.awaited, Waker::from(Arc::clone(&self.seat)));
-        held.enter(process, |system| system.forget(fd, &waker));
+        if let Some(Awaited { process, fd, .. }) = self.awaited {
+            let waker = Waker::from(Arc::clone(&self.seat));
+            held.enter(process, |system| system.forget(fd, &waker));
+        }
         self.leave(&mut held);
     }
 }

@@ -33,6 +33,9 @@ mod quic_echo;
 #[path = "../../examples/reverse_proxy.rs"]
 mod reverse_proxy;
 #[allow(dead_code, reason = "its main is not called")]
+#[path = "../../examples/several_cores.rs"]
+mod several_cores;
+#[allow(dead_code, reason = "its main is not called")]
 #[path = "../../examples/tls.rs"]
 mod tls;
 
@@ -97,6 +100,23 @@ fn tls_answers_curl() {
             assert_eq!(answer, "Nobody else has seen /here\n");
         },
     );
+}
+
+/// Both threads serve until the program ends.
+#[test]
+fn each_core_answers_curl_at_its_own_address() {
+    evenkeel_testing::in_namespace(&[&PROGRAMS], || {
+        let nets = ["tap:keel0", "tap:keel1"]
+            .map(|link| several_cores::open(link, usize::from(link.ends_with('1'))));
+        for (core, net) in nets.into_iter().enumerate() {
+            let net = net.unwrap();
+            thread::spawn(move || several_cores::serve(&net, core));
+        }
+        for core in [0, 1, 0] {
+            let answer = client(&format!("{CURL} http://10.77.{core}.2/a http://10.77.{core}.2/b"), b"");
+            assert_eq!(answer, format!("core {core} has /a\ncore {core} has /b\n"));
+        }
+    });
 }
 
 /// The answer waits for the end of the service, and the service for the answer.

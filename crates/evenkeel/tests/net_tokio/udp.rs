@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
-use evenkeel::core::socket::Datagrams;
 use evenkeel::net::tokio::UdpSocket;
+use evenkeel::raw::socket::Datagrams;
 
 use crate::on_each;
 

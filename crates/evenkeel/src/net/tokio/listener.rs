@@ -13,10 +13,10 @@ use evenkeel_core::wire::IpEndpoint;
 use super::super::address::socket_addr;
 use super::super::handle::Net;
 use super::super::listener::TcpListener as Blocking;
+use super::super::slot::{Slot, wait_in};
 use super::super::socket::Account;
 use super::convert::each_address;
 use super::runtime;
-use super::slot::{Slot, wait_in};
 use super::stream::TcpStream;
 
 /// A socket that listens for TCP connections, for tasks.

@@ -34,7 +34,6 @@ mod listener;
 #[cfg(feature = "quinn")]
 mod quinn;
 mod runtime;
-mod slot;
 mod split;
 mod stream;
 mod udp;

@@ -14,7 +14,7 @@ use evenkeel_core::stack::Origin;
 use evenkeel_core::system;
 
 use super::super::address::{endpoint, ip_address, socket_addr};
-use super::slot::{Slot, try_in};
+use super::super::slot::{Slot, try_in};
 use super::udp::UdpSocket;
 use crate::error::Error;
 

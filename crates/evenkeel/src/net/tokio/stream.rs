@@ -1,7 +1,7 @@
 //! TCP streams on tokio's runtimes.
 
 use std::io::{self, IoSlice};
-use std::net::{Shutdown, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
@@ -15,23 +15,18 @@ use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::tcp::connection::{Info, StreamOption};
 
 use super::super::handle::Net;
+use super::super::polled::Polled;
+use super::super::slot::{ready_for, try_in, wait_in};
 use super::super::socket::{Account, Socket};
 use super::super::stream::TcpStream as Blocking;
 use super::convert::{each_address, interests, readiness};
 use super::runtime;
-use super::slot::{Slot, ready_for, try_in, wait_in};
 use crate::error::Error;
 
 /// A TCP stream, for tasks.
 #[derive(Debug)]
 pub struct TcpStream {
-    inner: Blocking,
-    read: Slot,
-    write: Slot,
-    /// Whether the last read has found less than it had room for. An end of the stream behind that is an
-    /// event of its own, for another poll of the task: hyper drops its answer if it meets the end of a
-    /// request's stream in the poll in which it has read the request.
-    has_drained: AtomicBool,
+    polled: Polled,
     /// Whether the connection is aborted when the stream is dropped.
     aborts: AtomicBool,
 }
@@ -60,12 +55,11 @@ impl TcpStream {
     }
 
     fn of(inner: Blocking) -> Self {
-        let (read, write) = (Slot::new(&inner.socket().net), Slot::new(&inner.socket().net));
-        Self { inner, read, write, has_drained: AtomicBool::new(false), aborts: AtomicBool::new(false) }
+        Self { polled: Polled::new(inner), aborts: AtomicBool::new(false) }
     }
 
     fn socket(&self) -> &Socket {
-        self.inner.socket()
+        self.polled.inner.socket()
     }
 
     // --- Read ---
@@ -79,16 +73,7 @@ impl TcpStream {
             return Poll::Ready(Ok(()));
         }
         let room = buffer.initialize_unfilled();
-        let polled = self.read.poll(self.socket(), Kinds::READABLE, context, |system| {
-            self.inner.read_in(system, room, system::TcpStream::read)
-        });
-        let has_drained = self.has_drained.swap(false, Ordering::Relaxed);
-        let bytes = ready!(polled)?;
-        if bytes == 0 && has_drained {
-            context.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        self.has_drained.store(bytes > 0 && bytes < room.len(), Ordering::Relaxed);
+        let bytes = ready!(self.polled.read(context, room))?;
         buffer.advance(bytes);
         Poll::Ready(Ok(()))
     }
@@ -101,7 +86,8 @@ impl TcpStream {
         if buffer.is_empty() {
             return Ok(0);
         }
-        let read = |system: &mut System<'_>| self.inner.read_in(system, buffer, system::TcpStream::read);
+        let read =
+            |system: &mut System<'_>| self.polled.inner.read_in(system, buffer, system::TcpStream::read);
         Ok(try_in(self.socket(), read)?)
     }
 
@@ -113,7 +99,8 @@ impl TcpStream {
         if buffer.is_empty() {
             return Ok(0);
         }
-        let peek = |system: &mut System<'_>| self.inner.read_in(system, buffer, system::TcpStream::peek);
+        let peek =
+            |system: &mut System<'_>| self.polled.inner.read_in(system, buffer, system::TcpStream::peek);
         Ok(wait_in(self.socket(), Kinds::READABLE, peek).await?)
     }
 
@@ -126,8 +113,8 @@ impl TcpStream {
             return Poll::Ready(Ok(0));
         }
         let room = buffer.initialize_unfilled();
-        let peek = |system: &mut System<'_>| self.inner.read_in(system, room, system::TcpStream::peek);
-        let bytes = ready!(self.read.poll(self.socket(), Kinds::READABLE, context, peek))?;
+        let peek = |system: &mut System<'_>| self.polled.inner.read_in(system, room, system::TcpStream::peek);
+        let bytes = ready!(self.polled.read.poll(self.socket(), Kinds::READABLE, context, peek))?;
         buffer.advance(bytes);
         Poll::Ready(Ok(bytes))
     }
@@ -139,8 +126,7 @@ impl TcpStream {
         context: &mut Context<'_>,
         data: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let write = |system: &mut System<'_>| self.inner.write_in(system, data);
-        Poll::Ready(Ok(ready!(self.write.poll(self.socket(), Kinds::WRITABLE, context, write))?))
+        self.polled.write(context, data)
     }
 
     /// Writes as many bytes as there is room for.
@@ -156,14 +142,11 @@ impl TcpStream {
     /// # Errors
     /// Those of [`try_write`](Self::try_write).
     pub fn try_write_vectored(&self, data: &[IoSlice<'_>]) -> io::Result<usize> {
-        Ok(try_in(self.socket(), |system| self.inner.write_in(system, data))?)
+        Ok(try_in(self.socket(), |system| self.polled.inner.write_in(system, data))?)
     }
 
     pub(super) fn shut_down_writing(&self) -> io::Result<()> {
-        match self.inner.shutdown(Shutdown::Write) {
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
-            done => done,
-        }
+        self.polled.shut_down_writing()
     }
 
     // --- Readiness ---
@@ -197,7 +180,7 @@ impl TcpStream {
     /// # Errors
     /// If the descriptor is closed.
     pub fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.read.poll_ready(self.socket(), Kinds::READABLE, context))?;
+        ready!(self.polled.read.poll_ready(self.socket(), Kinds::READABLE, context))?;
         Poll::Ready(Ok(()))
     }
 
@@ -206,7 +189,7 @@ impl TcpStream {
     /// # Errors
     /// If the descriptor is closed.
     pub fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.write.poll_ready(self.socket(), Kinds::WRITABLE, context))?;
+        ready!(self.polled.write.poll_ready(self.socket(), Kinds::WRITABLE, context))?;
         Poll::Ready(Ok(()))
     }
 
@@ -217,7 +200,7 @@ impl TcpStream {
     /// # Errors
     /// [`io::ErrorKind::NotConnected`] if the connection is over.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.inner.peer_addr()
+        self.polled.inner.peer_addr()
     }
 
     /// Returns the address of this end.
@@ -225,7 +208,7 @@ impl TcpStream {
     /// # Errors
     /// [`io::ErrorKind::NotConnected`] if the connection is over.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.inner.local_addr()
+        self.polled.inner.local_addr()
     }
 
     /// Returns what TCP knows of the connection: its state, round-trip time, window and counters.
@@ -233,7 +216,7 @@ impl TcpStream {
     /// # Errors
     /// [`io::ErrorKind::NotConnected`] if the connection is over.
     pub fn info(&self) -> io::Result<(FourTuple, Info)> {
-        self.inner.info()
+        self.polled.inner.info()
     }
 
     /// Returns the error of the connection, and forgets it.
@@ -241,7 +224,7 @@ impl TcpStream {
     /// # Errors
     /// None: it is there for the likeness.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.inner.take_error()
+        self.polled.inner.take_error()
     }
 
     /// Sets whether small segments are sent without waiting for the acknowledgment of others.
@@ -249,7 +232,7 @@ impl TcpStream {
     /// # Errors
     /// If the connection is over.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        self.inner.set_nodelay(nodelay)
+        self.polled.inner.set_nodelay(nodelay)
     }
 
     /// Returns the value of [`set_nodelay`](Self::set_nodelay).
@@ -257,7 +240,7 @@ impl TcpStream {
     /// # Errors
     /// None: it is there for the likeness.
     pub fn nodelay(&self) -> io::Result<bool> {
-        self.inner.nodelay()
+        self.polled.inner.nodelay()
     }
 
     /// Sets the TTL, or the hop limit, of the stream's segments.
@@ -265,7 +248,7 @@ impl TcpStream {
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] if it is zero or above 255. Also if the connection is over.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.inner.set_ttl(ttl)
+        self.polled.inner.set_ttl(ttl)
     }
 
     /// Returns the value of [`set_ttl`](Self::set_ttl). At first it is that of the listener, or 64 unless the
@@ -274,7 +257,7 @@ impl TcpStream {
     /// # Errors
     /// If the host is gone.
     pub fn ttl(&self) -> io::Result<u32> {
-        self.inner.ttl()
+        self.polled.inner.ttl()
     }
 
     /// Sets an option of the connection, such as its keep-alive probes or the sizes of its buffers.
@@ -282,7 +265,7 @@ impl TcpStream {
     /// # Errors
     /// If the connection is over.
     pub fn set(&self, option: StreamOption) -> io::Result<()> {
-        self.inner.set(option)
+        self.polled.inner.set(option)
     }
 
     /// Makes the drop of the stream abort the connection: the peer gets a reset, and unsent data are lost.

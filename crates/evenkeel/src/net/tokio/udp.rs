@@ -13,11 +13,11 @@ use evenkeel_core::stack::{Datagram, IpEndpoint};
 
 use super::super::address::{endpoint, socket_addr};
 use super::super::handle::Net;
+use super::super::slot::{Slot, ready_for, try_in, wait_in};
 use super::super::socket::{Account, Socket};
 use super::super::udp::UdpSocket as Blocking;
 use super::convert::{each_address, interests, readiness};
 use super::runtime;
-use super::slot::{Slot, ready_for, try_in, wait_in};
 use crate::error::Error;
 
 /// A UDP socket, for tasks.

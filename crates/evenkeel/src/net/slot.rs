@@ -3,15 +3,18 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Waker, ready};
+#[cfg(feature = "tokio")]
+use std::task::ready;
+use std::task::{Context, Poll, Waker};
 
+#[cfg(feature = "tokio")]
 use ::tokio::task::coop::poll_proceed;
 use evenkeel_core::host::System;
 use evenkeel_core::socket::Kinds;
 
-use super::super::handle::Net;
-use super::super::seat::Seat;
-use super::super::socket::Socket;
+use super::handle::Net;
+use super::seat::Seat;
+use super::socket::Socket;
 use crate::error::Error;
 
 /// The place of a task that waits for one direction of a socket. The last task that polls has it.
@@ -63,6 +66,7 @@ impl Slot {
 
     /// Returns those of `kinds` for which the socket is ready. If it is for none, has the task woken when it
     /// is.
+    #[cfg(feature = "tokio")]
     pub(super) fn poll_ready(
         &self,
         socket: &Socket,
@@ -81,7 +85,8 @@ impl Slot {
         context: &mut Context<'_>,
         visit: impl FnOnce(&mut System<'_>, &Waker) -> Visit<T>,
     ) -> Poll<Result<T, Error>> {
-        // Other tasks run even if this one always finds something.
+        // Other tasks of a runtime run even if this one always finds something.
+        #[cfg(feature = "tokio")]
         let budget = ready!(poll_proceed(context));
         if self.waits_on(context) {
             return Poll::Pending;
@@ -107,6 +112,7 @@ impl Slot {
             Err(error) => Err(error),
         };
         drop(held);
+        #[cfg(feature = "tokio")]
         budget.made_progress();
         // Another task may have taken the place meanwhile.
         if let Some(other) = self.seat.take_task().filter(|task| !task.will_wake(context.waker())) {
@@ -158,12 +164,14 @@ pub(super) async fn wait_in<T>(
 }
 
 /// Waits until a socket is ready for one of `kinds`. Returns those for which it is.
+#[cfg(feature = "tokio")]
 pub(super) async fn ready_for(socket: &Socket, kinds: Kinds) -> Result<Kinds, Error> {
     let waiting = Call { socket, slot: Slot::new(&socket.net) };
     poll_fn(|context| waiting.slot.poll_ready(socket, kinds, context)).await
 }
 
 /// Makes `call` once, and never waits.
+#[cfg(feature = "tokio")]
 pub(super) fn try_in<T>(
     socket: &Socket,
     call: impl FnOnce(&mut System<'_>) -> Result<T, Error>,
