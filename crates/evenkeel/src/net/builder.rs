@@ -56,6 +56,19 @@ impl Net {
         Builder::default()
     }
 
+    /// Puts sockets on a host that was set up as an engine: with several links, with programs of its own, or
+    /// at one end of a cable.
+    ///
+    /// # Errors
+    /// If the process may open no more descriptors or threads. If the engine
+    /// [ends on signals](Engine::stop_on): a signal does not end the calls on sockets.
+    pub fn from_engine(engine: Engine) -> io::Result<Self> {
+        if engine.driver.stop.is_some() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the engine ends on signals"));
+        }
+        Ok(Self::new(engine.driver, None)?)
+    }
+
     /// Opens two hosts that a cable in memory joins. They have the addresses 10.0.0.1 and fd00::1, and
     /// 10.0.0.2 and fd00::2.
     ///
@@ -200,7 +213,67 @@ fn address(text: &str) -> Result<IpAddress, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use evenkeel_core::host::System;
+    use evenkeel_core::process::{Program, Step};
+    use evenkeel_core::system;
+    use evenkeel_link::Stop;
+
     use super::*;
+    use crate::net::UdpSocket;
+    use crate::test_host;
+
+    /// A program that answers each datagram to port 7 with its own payload.
+    #[derive(Debug, Default)]
+    struct Echo(Option<system::UdpSocket>);
+
+    impl Program for Echo {
+        fn step(&mut self, system: &mut System<'_>) -> Step {
+            let socket = *self.0.get_or_insert_with(|| system::UdpSocket::bind(system, None, 7).unwrap());
+            let Ok(request) = socket.receive(system) else { return Step::Wait(socket.fd()) };
+            socket.reply(system, &request, request.as_slice().unwrap()).unwrap();
+            Step::Again
+        }
+    }
+
+    /// Sends to `to`, and returns whether the same bytes come back.
+    fn is_echoed(socket: &UdpSocket, to: &str) -> bool {
+        let to: SocketAddr = to.parse().unwrap();
+        socket.send_to(b"here", to).unwrap();
+        let mut buffer = [0; 8];
+        socket.recv_from(&mut buffer).is_ok_and(|(len, from)| (&buffer[..len], from) == (&b"here"[..], to))
+    }
+
+    #[test]
+    fn sockets_share_the_host_of_an_engine_with_its_links_and_programs() {
+        let [mut middle, mut left, mut right] = [(); 3].map(|()| test_host::engine());
+        for (engine, name, number) in [(&mut left, "left", 1), (&mut right, "right", 2)] {
+            let (end, other) = cable::pair(Options::new(name, number), Options::new(name, number + 10));
+            let address = |host| IpCidr::new(IpAddress::v4(10, 0, number, host), 24);
+            middle.add_cable(other, &[address(1)]).unwrap();
+            engine.add_cable(end, &[address(2)]).unwrap();
+            engine.host_mut().spawn("echo", 0, Box::<Echo>::default());
+        }
+        middle.host_mut().spawn("echo", 0, Box::<Echo>::default());
+        let [middle, left, _right] = [middle, left, right].map(|engine| Net::from_engine(engine).unwrap());
+        let [from_middle, from_left] = [&middle, &left].map(|net| {
+            let socket = UdpSocket::bind(net, "0.0.0.0:0").unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            socket
+        });
+        assert!(is_echoed(&from_middle, "10.0.1.2:7") && is_echoed(&from_middle, "10.0.2.2:7"));
+        assert!(is_echoed(&from_left, "10.0.1.1:7"));
+        middle.check().unwrap();
+    }
+
+    #[test]
+    fn an_engine_that_ends_on_signals_gets_no_sockets() {
+        let mut engine = test_host::engine();
+        engine.stop_on(Stop::on_signals().unwrap());
+        assert_eq!(Net::from_engine(engine).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
 
     fn opened(gateway: &str, destination: &str) -> Result<Net, Error> {
         Net::builder().link("cable").gateway(gateway).route(destination, gateway).open_as_ours()

@@ -1,8 +1,10 @@
-//! The calls of a client, independent of the TCP implementation behind it.
+//! A client on blocking sockets, of whatever host.
 
-use std::io;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
 
-use evenkeel::raw::time::{Duration, Instant};
+use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::wait::Halt;
 use evenkeel::raw::wire::IpEndpoint;
 
 use crate::t00_tab10::PAYLOAD;
@@ -21,24 +23,64 @@ pub(super) const fn bytes_of(packets: u32) -> usize {
     packets as usize * PAYLOAD as usize
 }
 
-pub(super) fn late(packets: u32) -> io::Error {
-    let what = format!("{packets} packets have not come within {PATIENCE:?}");
-    io::Error::new(io::ErrorKind::TimedOut, what)
+/// The bytes that one call moves.
+pub(super) const CALL: usize = 64 << 10;
+
+/// A function that opens a stream.
+type Connect<S> = dyn Fn(&SocketAddr) -> io::Result<S>;
+
+/// A client that requests answers and waits for them, on streams of the type `S`.
+pub(super) struct Client<S> {
+    connect: Box<Connect<S>>,
+    clock: Clock,
+    halt: Halt,
+    buffer: Vec<u8>,
 }
 
-/// A client that requests answers and waits for them.
-pub(super) trait Client {
-    type Connection;
+impl<S: Read + Write> Client<S> {
+    /// Creates a client whose streams `connect` opens. A call on one must end after [`PATIENCE`].
+    pub(super) fn new(
+        clock: Clock,
+        connect: impl Fn(&SocketAddr) -> io::Result<S> + 'static,
+    ) -> io::Result<Self> {
+        Ok(Self { connect: Box::new(connect), clock, halt: Halt::new()?, buffer: vec![0; CALL] })
+    }
 
-    fn open(&mut self, to: IpEndpoint) -> io::Result<Self::Connection>;
+    pub(super) fn open(&self, to: IpEndpoint) -> io::Result<S> {
+        (self.connect)(&SocketAddr::from(to))
+    }
 
     /// Requests an answer of `packets` packets. Returns the time from the request to its last byte.
-    fn ask(&mut self, connection: &mut Self::Connection, packets: u32) -> io::Result<Duration>;
-
-    fn close(&mut self, connection: Self::Connection) -> io::Result<()>;
+    pub(super) fn ask(&mut self, stream: &mut S, packets: u32) -> io::Result<Duration> {
+        let since = self.clock.now();
+        stream.write_all(&packets.to_be_bytes())?;
+        let mut left = bytes_of(packets);
+        while left > 0 {
+            match stream.read(&mut self.buffer) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(len) => left = left.saturating_sub(len),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(late(packets)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.clock.now().since(since))
+    }
 
     /// Waits for this time without requests.
-    fn pause(&mut self, time: Duration) -> io::Result<()>;
+    pub(super) fn pause(&mut self, time: Duration) -> io::Result<()> {
+        let until = self.clock.now() + time;
+        while self.clock.now() < until {
+            self.halt.until(&self.clock, until)?;
+        }
+        Ok(())
+    }
 
-    fn now(&self) -> Instant;
+    pub(super) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+}
+
+fn late(packets: u32) -> io::Error {
+    let what = format!("{packets} packets have not come within {PATIENCE:?}");
+    io::Error::new(ErrorKind::TimedOut, what)
 }

@@ -19,17 +19,14 @@ use std::thread::{self, JoinHandle};
 
 use evenkeel::raw::device::{Device, Packet, PacketOptions};
 use evenkeel::raw::kernel;
-use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::time::{Clock, Instant};
 use evenkeel::raw::wait::{Halt, Notifier};
-use evenkeel::raw::wire::IpEndpoint;
 use evenkeel_apps::measure::execute;
 use evenkeel_apps::wan::between::{self, Link};
 
 use super::super::devices::new_network;
-use super::client::{CLIENT, Client, KERNEL, PATIENCE, REQUEST_BYTES, bytes_of};
+use super::client::{CALL, CLIENT, Client, KERNEL, PATIENCE, REQUEST_BYTES, bytes_of};
 
-/// The bytes that one call moves.
-const CALL: usize = 64 << 10;
 /// The least, initial and largest size of the kernel's socket buffers in bytes: large enough not to limit
 /// anything.
 const BUFFERS: &str = "4096 16777216 67108864";
@@ -149,56 +146,12 @@ fn answer(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// A client on the kernel's sockets, in the calling thread's namespace.
-pub(super) struct OnKernel {
-    clock: Clock,
-    halt: Halt,
-    buffer: Vec<u8>,
-}
-
-impl OnKernel {
-    pub(super) fn new(clock: Clock) -> io::Result<Self> {
-        Ok(Self { clock, halt: Halt::new()?, buffer: vec![0; CALL] })
-    }
-}
-
-impl Client for OnKernel {
-    type Connection = TcpStream;
-
-    fn open(&mut self, to: IpEndpoint) -> io::Result<TcpStream> {
-        let stream = TcpStream::connect_timeout(&SocketAddr::from(to), PATIENCE)?;
+/// Creates a client on the kernel's sockets, in the calling thread's namespace.
+pub(super) fn client(clock: Clock) -> io::Result<Client<TcpStream>> {
+    Client::new(clock, |to| {
+        let stream = TcpStream::connect_timeout(to, PATIENCE)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         Ok(stream)
-    }
-
-    fn ask(&mut self, connection: &mut TcpStream, packets: u32) -> io::Result<Duration> {
-        let since = self.clock.now();
-        connection.write_all(&packets.to_be_bytes())?;
-        let mut left = bytes_of(packets);
-        while left > 0 {
-            match connection.read(&mut self.buffer)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                len => left = left.saturating_sub(len),
-            }
-        }
-        Ok(self.clock.now().since(since))
-    }
-
-    fn close(&mut self, connection: TcpStream) -> io::Result<()> {
-        drop(connection);
-        Ok(())
-    }
-
-    fn pause(&mut self, time: Duration) -> io::Result<()> {
-        let until = self.clock.now() + time;
-        while self.clock.now() < until {
-            self.halt.until(&self.clock, until)?;
-        }
-        Ok(())
-    }
-
-    fn now(&self) -> Instant {
-        self.clock.now()
-    }
+    })
 }

@@ -12,7 +12,7 @@ mod kernel;
 mod ours;
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Read, Write};
 use std::thread;
 
 use evenkeel::raw::cpu::cpus;
@@ -28,8 +28,7 @@ use evenkeel_apps::wan::{Direction, Late, RealTime, Report};
 use evenkeel_wan::{Limit, Settings, Size};
 
 use self::client::{CLIENT, Client, KERNEL};
-use self::kernel::OnKernel;
-use self::ours::{OnCable, Serving, Way};
+use self::ours::{Serving, Way};
 use super::{Options, Place, Progress};
 use crate::check::{Check, Origin::*, condition, predicted};
 use crate::experiment::{Outcome, Point};
@@ -225,7 +224,7 @@ fn run(
         Place::Tap => Err(io::Error::other("tables X and XI run on cable or packet only")),
         Place::Cable => {
             let ((left, first), (right, second)) = (between::cable("left", 10), between::cable("right", 20));
-            let mut client = OnCable::new(right, cidr(CLIENT), clock)?;
+            let mut client = ours::client(right, cidr(CLIENT), clock)?;
             let way = Way::Cable(Box::new(left));
             let stand = Stand::begin(course, way, [first, second], options.seed, clock)?;
             stand.measure(course, &mut client, false, progress)
@@ -237,7 +236,7 @@ fn run(
             });
             let kernels: Vec<_> = kernels.collect();
             kernel::in_namespaces(&kernels, clock, |left, right| {
-                let mut client = OnKernel::new(clock)?;
+                let mut client = kernel::client(clock)?;
                 let (way, links) = (Way::Device(left.device), [left.link, right]);
                 let stand = Stand::begin(course, way, links, options.seed, clock)?;
                 let measured = stand.measure(course, &mut client, true, progress);
@@ -282,10 +281,10 @@ impl Stand {
         Ok(Self { emulator, server: Serving::begin(way, address, ports.collect(), clock)? })
     }
 
-    fn measure<C: Client>(
+    fn measure<S: Read + Write>(
         self,
         course: Course,
-        client: &mut C,
+        client: &mut Client<S>,
         kernels: bool,
         progress: &mut (dyn FnMut(&Progress<'_>) + Send),
     ) -> io::Result<Measured> {
@@ -301,17 +300,17 @@ impl Stand {
 }
 
 /// The client, and the results of its requests so far.
-struct Asking<'a, C> {
+struct Asking<'a, S> {
     course: Course,
-    client: &'a mut C,
+    client: &'a mut Client<S>,
     times: Times,
     series: Vec<usize>,
 }
 
 /// A persistent connection, and the time of its last use.
-struct Kept<T>(T, Instant);
+struct Kept<S>(S, Instant);
 
-impl<C: Client> Asking<'_, C> {
+impl<S: Read + Write> Asking<'_, S> {
     fn ask_all(&mut self, progress: &mut (dyn FnMut(&Progress<'_>) + Send)) -> io::Result<()> {
         let all = self.course.repeats * self.course.packets.len() * self.series.len();
         let mut done = 0;
@@ -332,13 +331,12 @@ impl<C: Client> Asking<'_, C> {
                     return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));
                 }
             }
-            kept.into_values().try_for_each(|Kept(connection, _)| self.client.close(connection))?;
         }
         Ok(())
     }
 
     /// Opens each persistent connection, and the receiver's window on it.
-    fn open_all(&mut self) -> io::Result<BTreeMap<usize, Kept<C::Connection>>> {
+    fn open_all(&mut self) -> io::Result<BTreeMap<usize, Kept<S>>> {
         let persistent: Vec<usize> = self.series.iter().copied().filter(|nth| !SERIES[*nth].new).collect();
         let mut kept = BTreeMap::new();
         for nth in persistent {
@@ -349,7 +347,7 @@ impl<C: Client> Asking<'_, C> {
         Ok(kept)
     }
 
-    fn on_persistent(&mut self, kept: &mut Kept<C::Connection>, packets: u32) -> io::Result<Duration> {
+    fn on_persistent(&mut self, kept: &mut Kept<S>, packets: u32) -> io::Result<Duration> {
         let Kept(connection, used) = kept;
         let silent = self.client.now().since(*used);
         if silent < self.course.silence {
@@ -366,15 +364,12 @@ impl<C: Client> Asking<'_, C> {
             // This earlier connection gives the host something to remember.
             let mut earlier = self.client.open(to)?;
             self.client.ask(&mut earlier, self.course.warm_up)?;
-            self.client.close(earlier)?;
         }
         self.client.pause(BREATH)?;
         let mut connection = self.client.open(to)?;
         // This covers the handshake, and the window of a SYN, which is not scaled.
         self.client.ask(&mut connection, 1)?;
-        let time = self.client.ask(&mut connection, packets)?;
-        self.client.close(connection)?;
-        Ok(time)
+        self.client.ask(&mut connection, packets)
     }
 }
 

@@ -8,25 +8,24 @@ use std::task::Waker;
 use std::thread::{self, JoinHandle};
 
 use evenkeel::Engine;
+use evenkeel::net::{self, Net};
 use evenkeel::raw::cable::End;
 use evenkeel::raw::device::Device;
 use evenkeel::raw::error::StreamError;
 use evenkeel::raw::host::{Config, Host};
-use evenkeel::raw::process::{ProcessId, Program, Step, System};
+use evenkeel::raw::process::{Program, Step, System};
 use evenkeel::raw::receive::Architecture;
 use evenkeel::raw::socket::{EventQueue, TcpListener, TcpStream};
 use evenkeel::raw::tcp::recovery::RecoveryConfig;
 use evenkeel::raw::tcp::{self, ListenerConfig};
-use evenkeel::raw::time::{Clock, Duration, Instant};
-use evenkeel::raw::wire::{IpCidr, IpEndpoint};
+use evenkeel::raw::time::{Clock, Instant};
+use evenkeel::raw::wire::IpCidr;
 use evenkeel_apps::measure::{CoreTime, settle_on};
 
-use super::client::{Client, PATIENCE, REQUEST_BYTES, bytes_of, late};
+use super::client::{CALL, Client, PATIENCE, REQUEST_BYTES, bytes_of};
 
 /// The size of buffers: at least twice the data in flight at 100 Mbit/s.
 const BUFFER: usize = 8 << 20;
-/// The bytes that one call moves.
-const CALL: usize = 64 << 10;
 
 /// Returns the configuration of the server's connections.
 pub(super) fn options(recovery: RecoveryConfig) -> Arc<tcp::Config> {
@@ -157,68 +156,18 @@ impl Serving {
     }
 }
 
-/// A client that runs its host while it waits.
-pub(super) struct OnCable {
-    engine: Engine,
-    process: ProcessId,
-}
-
-impl OnCable {
-    pub(super) fn new(end: End, address: IpCidr, clock: Clock) -> io::Result<Self> {
-        let mut config = Config::of(Architecture::Polled);
-        let connection = Arc::make_mut(&mut config.tcp.connection);
-        (connection.receive_buffer_initial, connection.receive_buffer_max) = (BUFFER, BUFFER);
-        let mut engine = Engine::new(Host::new(config).map_err(io::Error::other)?, clock)?;
-        engine.add_cable(end, &[address]).map_err(io::Error::other)?;
-        let process = engine.attach("client");
-        Ok(Self { engine, process })
-    }
-
-    fn call<T>(&mut self, call: impl FnOnce(&mut System<'_>) -> T) -> io::Result<T> {
-        self.engine.enter(self.process, call).map_err(io::Error::other)
-    }
-}
-
-impl Client for OnCable {
-    type Connection = TcpStream;
-
-    fn open(&mut self, to: IpEndpoint) -> io::Result<TcpStream> {
-        self.call(|system| TcpStream::connect(system, to))?.map_err(io::Error::other)
-    }
-
-    fn ask(&mut self, connection: &mut TcpStream, packets: u32) -> io::Result<Duration> {
-        let stream = *connection;
-        let since = self.engine.clock().now();
-        let request = packets.to_be_bytes();
-        self.call(|system| stream.write(system, &request))?.map_err(io::Error::other)?;
-        let (mut left, mut buffer) = (bytes_of(packets), vec![0; CALL]);
-        while left > 0 {
-            match self.call(|system| stream.read(system, &mut buffer))? {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(len) => left = left.saturating_sub(len),
-                Err(StreamError::WouldBlock) => {
-                    let until = since + PATIENCE;
-                    self.engine.wait(self.process, stream, until).map_err(io::Error::other)?;
-                    if self.engine.clock().now() >= until {
-                        return Err(late(packets));
-                    }
-                }
-                Err(error) => return Err(io::Error::other(error)),
-            }
-        }
-        Ok(self.engine.clock().now().since(since))
-    }
-
-    fn close(&mut self, connection: TcpStream) -> io::Result<()> {
-        self.call(|system| system.close(connection))
-    }
-
-    fn pause(&mut self, time: Duration) -> io::Result<()> {
-        let until = self.engine.clock().now() + time;
-        self.engine.run(until, |_| false).map(drop)
-    }
-
-    fn now(&self) -> Instant {
-        self.engine.clock().now()
-    }
+/// Creates a client on the sockets of a host of ours, at one end of a cable.
+pub(super) fn client(end: End, address: IpCidr, clock: Clock) -> io::Result<Client<net::TcpStream>> {
+    let mut config = Config::of(Architecture::Polled);
+    let connection = Arc::make_mut(&mut config.tcp.connection);
+    (connection.receive_buffer_initial, connection.receive_buffer_max) = (BUFFER, BUFFER);
+    let mut engine = Engine::new(Host::new(config).map_err(io::Error::other)?, clock)?;
+    engine.add_cable(end, &[address]).map_err(io::Error::other)?;
+    let net = Net::from_engine(engine)?;
+    Client::new(clock, move |to| {
+        let stream = net::TcpStream::connect_timeout(&net, to, PATIENCE)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(stream)
+    })
 }
