@@ -279,8 +279,9 @@ impl Port {
     }
 
     /// Returns whether the channel takes datagrams from `source`.
-    fn admits(&self, channel: ChannelId, source: &IpEndpoint) -> bool {
-        self.peers.iter().all(|(other, peer)| *other != channel || peer == source)
+    #[cold]
+    fn admits(&self, channel: ChannelId, source: IpEndpoint) -> bool {
+        self.peers.iter().all(|(other, peer)| *other != channel || *peer == source)
     }
 
     /// Returns the places in `any` of a binding: both for no address, one for an unspecified address, and
@@ -362,12 +363,17 @@ impl Ports {
         self.get(port)?.find(address)
     }
 
-    /// Returns the channel of a datagram from `source`.
+    /// Returns the channel of a datagram, whose `source` only connected sockets ask for.
     #[inline]
-    fn find_from(&self, source: &IpEndpoint, address: &IpAddress, port: u16) -> Option<ChannelId> {
+    fn find_from(
+        &self,
+        source: impl FnOnce() -> IpEndpoint,
+        address: &IpAddress,
+        port: u16,
+    ) -> Option<ChannelId> {
         let entry = self.get(port)?;
         let channel = entry.find(address)?;
-        (entry.peers.is_empty() || entry.admits(channel, source)).then_some(channel)
+        (entry.peers.is_empty() || entry.admits(channel, source())).then_some(channel)
     }
 
     fn connect(&mut self, channel: ChannelId, port: u16, peer: IpEndpoint) {
@@ -538,7 +544,7 @@ impl DemuxTable {
             return None;
         }
         let [source, destination] = self.ends_of_plain(frame, plain)?;
-        self.udp.find_from(&source, &destination.addr, destination.port)
+        self.udp.find_from(|| source, &destination.addr, destination.port)
     }
 
     /// Returns the class of a plain datagram over IPv4 that led to `channel`, whoever sends the next one; `None`
@@ -724,9 +730,9 @@ impl DemuxTable {
                 return self.classify_segment(tuple, flags);
             }
             (17, &[s0, s1, p0, p1, ..]) => {
-                let source = IpEndpoint::new(source, u16::from_be_bytes([s0, s1]));
+                let from = || IpEndpoint::new(source, u16::from_be_bytes([s0, s1]));
                 let port = u16::from_be_bytes([p0, p1]);
-                self.udp.find_from(&source, &destination, port).unwrap_or(self.control)
+                self.udp.find_from(from, &destination, port).unwrap_or(self.control)
             }
             // NDP: router solicitation to redirect (RFC 4861 section 4).
             (58, &[133..=137, ..]) => self.neighbor,

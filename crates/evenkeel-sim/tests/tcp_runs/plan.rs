@@ -352,6 +352,7 @@ fn endpoint(dice: &mut Dice) -> EndpointConfig {
         fin_wait_2: seconds(dice, 10, 60),
         time_wait,
         challenge_acks_max: dice.one_of(&[3, 10]),
+        hop_limit: None,
         recovery: Arc::new(recovery),
     };
     EndpointConfig {

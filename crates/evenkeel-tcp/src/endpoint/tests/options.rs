@@ -1,5 +1,7 @@
 //! Options that users set for connections, and calls on connections that are over.
 
+use core::net::Ipv6Addr;
+
 use super::*;
 use crate::connection::StreamOption;
 
@@ -268,6 +270,67 @@ fn a_listener_may_have_any_port_that_is_free() {
     assert_eq!(ports, [50_000, 50_001, 50_003]);
     end.unlisten(&ListenAt { address: None, port: 50_001 });
     assert_eq!(listen(&mut end, of_one), Ok(ListenAt { address: Some(SERVER), port: 50_001 }));
+}
+
+#[test]
+fn listeners_with_an_address_in_common_conflict() {
+    let all_v4 = Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let all_v6 = Some(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
+    let (one_v4, one_v6) = (Some(SERVER), Some(IpAddr::V6(Ipv6Addr::LOCALHOST)));
+    let addresses = [None, all_v4, all_v6, one_v4, one_v6, Some(CLIENT)];
+    let conflicts_with = |first| {
+        addresses.map(|second| {
+            let mut end: Endpoint = Endpoint::new(EndpointConfig::default(), Secret::new([1; 16]));
+            let mut listen = |address, port| {
+                end.listen(ListenAt { address, port }, &ListenerConfig::default(), None).is_err()
+            };
+            assert!(!listen(first, 80) && !listen(second, 81));
+            u8::from(listen(second, 80))
+        })
+    };
+    assert_eq!(conflicts_with(None), [1, 1, 1, 1, 1, 1]);
+    assert_eq!(conflicts_with(all_v4), [1, 1, 0, 1, 0, 1]);
+    assert_eq!(conflicts_with(all_v6), [1, 0, 1, 0, 1, 0]);
+    assert_eq!(conflicts_with(one_v4), [1, 1, 0, 1, 0, 0]);
+    assert_eq!(conflicts_with(one_v6), [1, 0, 1, 0, 1, 0]);
+}
+
+#[test]
+fn an_unspecified_address_listens_at_all_of_its_family() {
+    let mut end: Endpoint = Endpoint::new(EndpointConfig::default(), Secret::new([1; 16]));
+    let at = ListenAt { address: Some(Ipv4Addr::UNSPECIFIED.into()), port: 80 };
+    end.listen(at, &ListenerConfig::default(), None).unwrap();
+    let [v4, v6] = [SERVER, Ipv6Addr::LOCALHOST.into()].map(|address| AddrPort::new(address, 80));
+    assert_eq!((end.listener_for(&v4), end.listener_for(&v6)), (Some(at), None));
+}
+
+/// Those of a listener, too, and its repetitions: a peer may take no others (RFC 5082).
+#[test]
+fn segments_have_the_hop_limit_of_their_connection_or_listener() {
+    let limit = |limit| core::num::NonZeroU8::new(limit);
+    let mut end = Endpoint::new(EndpointConfig::default(), Secret::new([1; 16]));
+    let mut bytes = [0; 2_000];
+    let now = Instant::from_millis(1_000);
+    end.listen(HTTP, &ListenerConfig::default(), None).unwrap();
+    assert_eq!(end.listener_hop_limit(&HTTP), None);
+    assert!(end.set_listener_hop_limit(&HTTP, limit(255).unwrap()));
+    assert!(!end.set_listener_hop_limit(&ListenAt::any(81), limit(255).unwrap()), "nothing listens there");
+    assert_eq!(end.listener_hop_limit(&HTTP), limit(255));
+    for port in [80, 81] {
+        let syn = Header { source: 4_000, destination: port, flags: Flags::SYN, ..Header::default() };
+        let len = Segment::bare(syn).emit(&mut bytes, CLIENT, SERVER).unwrap();
+        end.input(&bytes[..len], &FROM_CLIENT, now);
+    }
+    let id = end.connect(FourTuple::new((SERVER, 5_000), (CLIENT, 80)), MSS, now).unwrap();
+    end.set(id, StreamOption::HopLimit(limit(3).unwrap()), now).unwrap();
+    let mut sent = |end: &mut Endpoint, now| {
+        let segments = core::iter::from_fn(|| end.poll_transmit(now, &ONE_WAY, &mut bytes));
+        segments.map(|sent| (sent.tuple.local.port, sent.hop_limit)).collect::<Vec<_>>()
+    };
+    assert_eq!(sent(&mut end, now), [(80, limit(255)), (81, None), (5_000, limit(3))]);
+    let later = now + Duration::from_secs(1);
+    end.advance(later);
+    assert_eq!(sent(&mut end, later), [(80, limit(255)), (5_000, limit(3))]);
 }
 
 #[test]

@@ -245,6 +245,23 @@ fn the_end_of_the_stream_stays_the_end_after_a_reset() {
     assert_eq!(opened.world.ends[1].write(opened.server, b"!"), Err(Unavailable::Failed(Error::Reset)));
 }
 
+/// As in Linux: the peer has said all, so a reader finds the end, and only a writer has lost something.
+#[test]
+fn a_reset_after_the_peers_end_is_a_broken_pipe_for_writers() {
+    let mut opened = opened();
+    opened.world.ends[0].shutdown(opened.client).unwrap();
+    opened.world.pass(Duration::from_millis(50));
+    assert_eq!(opened.state(1, opened.server), State::CloseWait);
+    opened.world.ends[0].abort(opened.client).unwrap();
+    opened.world.pass(Duration::from_millis(50));
+    let broken = Unavailable::Failed(Error::BrokenPipe);
+    assert_eq!(opened.world.ends[1].write(opened.server, b"!"), Err(broken));
+    assert_eq!(broken.fault(), Some(crate::Fault::Network));
+    assert_eq!(opened.read(1, opened.server), Ok(0));
+    assert_eq!(opened.world.ends[1].take_error(opened.server), Some(Error::BrokenPipe));
+    assert_eq!(opened.world.ends[1].write(opened.server, b"!"), Err(Unavailable::Closed));
+}
+
 /// A program never gets a connection that was reset while it waited to be accepted.
 #[test]
 fn what_was_reset_before_it_was_accepted_is_never_accepted() {
