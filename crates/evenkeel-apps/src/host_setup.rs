@@ -3,6 +3,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use evenkeel::metrics::Reader;
 use evenkeel::{Ended, Engine, Notice};
@@ -15,8 +16,8 @@ use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
 use evenkeel_link::capture::FilterError;
 use evenkeel_link::capture::{Recorded, Recording};
 use evenkeel_link::{
-    Address, Clock, Device, DeviceSpec, LinkError, NetSpec, Packet, PacketOptions, ReportRequests, Stop, Tap,
-    TapOptions, refuse_kernel_forwarding,
+    Address, Clock, Device, DeviceSpec, EventFd, LinkError, NetSpec, Packet, PacketOptions, ReportRequests,
+    Stop, Tap, TapOptions, refuse_kernel_forwarding,
 };
 
 /// The longest time that a host runs before it checks whether another thread has finished.
@@ -195,14 +196,15 @@ impl HostSetup {
         let (device, recording) = at.open(clock)?;
         let interface = engine.add_device_with(device, &self.addresses, self.config.plan())?;
         self.route(&mut engine, interface)?;
-        let say = at.say;
-        engine.follow_devices(move |notice| {
+        let (say, removed) = (at.say, Arc::new(EventFd::new()?));
+        let tell_removed = Arc::clone(&removed);
+        engine.follow_devices(move |notice| match notice {
             // A removed device ends the command with an error, so no line about it is shown.
-            if !matches!(notice, Notice::Removed { .. } | Notice::Returned { .. }) {
-                say(&notice.to_string());
-            }
+            Notice::Removed { .. } => tell_removed.notify(),
+            Notice::Returned { .. } => {}
+            notice => say(&notice.to_string()),
         })?;
-        Ok((engine, Attached { interface, recording }))
+        Ok((engine, Attached { interface, recording, removed }))
     }
 
     fn route(&self, engine: &mut Engine, interface: InterfaceId) -> Result<(), SetupError> {
@@ -223,6 +225,8 @@ impl HostSetup {
 pub(crate) struct Attached {
     pub(crate) interface: InterfaceId,
     recording: Option<Recording>,
+    /// The event that the device was removed.
+    pub(crate) removed: Arc<EventFd>,
 }
 
 impl Attached {
