@@ -6,7 +6,6 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use evenkeel::raw::signal::{Stop, hangup_events};
 use evenkeel::raw::wait::EventFd;
@@ -15,6 +14,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::{Interval, MissedTickBehavior, Sleep, interval, sleep};
 
 use super::Serving;
+use super::host::{ATTEND, Hosting};
 use crate::host_setup::{Limits, Occasion};
 
 /// The signals of a process that serves.
@@ -35,6 +35,8 @@ pub(super) enum Event {
     Report(Occasion),
     /// The capture is to be attended.
     Attend,
+    /// The device was removed.
+    Removed,
 }
 
 /// The events of a process, each of which wakes the task that serves.
@@ -45,6 +47,7 @@ pub(super) struct Events {
     stop: Option<AsyncFd<Arc<OwnedFd>>>,
     hung_up: Option<AsyncFd<Arc<OwnedFd>>>,
     requested: Option<AsyncFd<Arc<OwnedFd>>>,
+    removed: Option<AsyncFd<Arc<OwnedFd>>>,
     end: Option<Pin<Box<Sleep>>>,
     every: Option<Interval>,
     attend: Option<Interval>,
@@ -58,8 +61,9 @@ impl Process {
         Ok(Self { stop: Stop::on_signals()?, hangup })
     }
 
-    /// Returns the events of the process within limits, and an event at each interval of `attend`.
-    pub(super) fn events(self, limits: Limits, attend: Option<Duration>) -> io::Result<Events> {
+    /// Returns the events of the process within limits, and those of its host.
+    pub(super) fn events(self, limits: Limits, hosting: Option<&Hosting>) -> io::Result<Events> {
+        let capture = hosting.filter(|hosting| hosting.has_capture());
         let ticks = |every| {
             let mut ticks = interval(every);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -73,9 +77,10 @@ impl Process {
             stop: Some(watch(self.stop.fd())?),
             hung_up: self.hangup.map(|hangup| watch(hangup.fd())).transpose()?,
             requested: limits.reports.map(|reports| watch(reports.event().fd())).transpose()?,
+            removed: hosting.map(|hosting| watch(hosting.removed().fd())).transpose()?,
             end: limits.duration.map(|duration| Box::pin(sleep(duration))),
             every: limits.every.map(ticks),
-            attend: attend.map(ticks),
+            attend: capture.map(|_| ticks(ATTEND)),
         })
     }
 }
@@ -88,6 +93,9 @@ impl Events {
             // The descriptor stays readable.
             (self.end, self.stop) = (None, None);
             return Poll::Ready(Event::Stop);
+        }
+        if is_readable(self.removed.as_ref(), context) {
+            return Poll::Ready(Event::Removed);
         }
         while is_readable(self.hung_up.as_ref(), context) {
             if self.hangup.is_some_and(EventFd::take) {

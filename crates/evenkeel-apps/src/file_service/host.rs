@@ -1,13 +1,17 @@
 //! The host of a file server: its capture, its counters, and its end.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::Engine;
 use evenkeel::metrics::{CpuTimes, Snapshot};
 use evenkeel::net::Net;
 use evenkeel::raw::cpu::ThreadTime;
+use evenkeel::raw::host::Host;
+use evenkeel::raw::tcp::state::State;
 use evenkeel::raw::time::Clock;
+use evenkeel::raw::wait::EventFd;
 
 use super::{FilesServed, HostServed, OnHost, ServeError};
 use crate::captures::Capturing;
@@ -27,6 +31,7 @@ const FAREWELL: Duration = Duration::from_millis(100);
 pub(super) struct Hosting {
     net: Net,
     clock: Clock,
+    removed: Arc<EventFd>,
     connections: usize,
     capturing: Option<Capturing>,
 }
@@ -38,7 +43,13 @@ impl Hosting {
         let capturing =
             capture.map(|capture| capture.start(&mut engine, &[attached.interface])).transpose()?;
         let clock = *engine.clock();
-        Ok(Self { net: Net::of(engine)?, clock, connections: on_host.connections, capturing })
+        let (net, removed) = (Net::of(engine)?, Arc::clone(&attached.removed));
+        Ok(Self { net, clock, removed, connections: on_host.connections, capturing })
+    }
+
+    /// Returns the event that the device was removed.
+    pub(super) fn removed(&self) -> &EventFd {
+        &self.removed
     }
 
     pub(super) const fn net(&self) -> &Net {
@@ -77,10 +88,15 @@ impl Hosting {
         }
     }
 
-    /// Waits until the peers have received the last answers. `patience` is the longest time for that.
+    /// Waits until the peers have received the last answers and the end of their connections. `patience` is
+    /// the longest time for that.
     pub(super) async fn farewell(&self, patience: Duration) {
         let until = self.clock.now() + patience.max(FAREWELL);
-        let is_over = || self.net.raw(|host| host.tcp().is_empty()) || self.net.failed_device().is_some();
+        let has_arrived = |host: &mut Host| {
+            let mut connections = host.tcp().connections();
+            connections.all(|(_, _, info)| matches!(info.state, State::FinWait2 | State::TimeWait))
+        };
+        let is_over = || self.net.raw(has_arrived) || self.net.failed_device().is_some();
         while self.clock.now() < until && !is_over() {
             tokio::time::sleep(ASK).await;
         }

@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::runtime::{Builder, Runtime};
 
 use super::events::{Event, Process};
-use super::host::{ATTEND, Hosting};
+use super::host::Hosting;
 use super::listeners::{Listener, in_turn};
 use super::{FilesServed, News, ServeError, Serving};
 use crate::host_setup::Limits;
@@ -43,8 +43,7 @@ pub(super) struct Run<'a, F> {
 impl<F: FnMut(News<'_>)> Run<'_, F> {
     /// Accepts from `listeners` and serves until the end. The host is left with its last report made.
     pub(super) async fn run<L: Listener>(mut self, listeners: Vec<L>) -> Result<FilesServed, ServeError> {
-        let attend = self.hosting.as_ref().filter(|hosting| hosting.has_capture()).map(|_| ATTEND);
-        let mut events = self.process.events(self.limits, attend)?;
+        let mut events = self.process.events(self.limits, self.hosting.as_deref())?;
         let addresses = listeners.iter().map(Listener::local_addr).collect::<io::Result<Vec<_>>>()?;
         (self.news)(News::Started(&addresses));
         let (tls, grace) = (self.serving.tls.clone(), self.serving.settings.grace);
@@ -62,7 +61,7 @@ impl<F: FnMut(News<'_>)> Run<'_, F> {
         let ended = poll_fn(|context| {
             loop {
                 if let Poll::Ready(ended) = serves.as_mut().poll(context) {
-                    return Poll::Ready(ended);
+                    return Poll::Ready(ended.map(|Stopped { unfinished, .. }| unfinished));
                 }
                 let Poll::Ready(event) = events.poll_next(context) else { return Poll::Pending };
                 match event {
@@ -75,12 +74,14 @@ impl<F: FnMut(News<'_>)> Run<'_, F> {
                     Event::Report(occasion) => {
                         news(News::Glance(occasion, &meter.report(hosting.as_deref())));
                     }
+                    // No answer can be finished any more.
+                    Event::Removed => return Poll::Ready(Ok(meter.open())),
                     Event::Attend => hosting.iter_mut().for_each(|hosting| hosting.attend()),
                 }
             }
         })
         .await;
-        let unfinished = ended.as_ref().map_or(0, |Stopped { unfinished, .. }| *unfinished);
+        let unfinished = ended.as_ref().copied().unwrap_or(0);
         if let Some(hosting) = &self.hosting {
             hosting.farewell(if unfinished == 0 { grace } else { Duration::ZERO }).await;
         }
@@ -108,6 +109,11 @@ impl Meter {
         let (clock, thread) = (Clock::start(), ThreadMeter::of_this_thread());
         let before = thread.read().unwrap_or_default();
         Self { start: clock.now(), clock, counters, thread, before }
+    }
+
+    /// Returns the number of open connections.
+    fn open(&self) -> usize {
+        usize::try_from(self.counters.report().open).unwrap_or(usize::MAX)
     }
 
     /// Returns the results so far.

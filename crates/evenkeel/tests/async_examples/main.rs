@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use evenkeel::net::Net;
-use evenkeel_testing::{Program, words};
+use evenkeel_testing::{Program, Scratch, words};
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, oneshot};
 
@@ -35,6 +35,9 @@ mod reverse_proxy;
 #[allow(dead_code, reason = "its main is not called")]
 #[path = "../../examples/several_cores.rs"]
 mod several_cores;
+#[allow(dead_code, reason = "its main is not called")]
+#[path = "../../examples/static_file_server.rs"]
+mod static_file_server;
 #[allow(dead_code, reason = "its main is not called")]
 #[path = "../../examples/tls.rs"]
 mod tls;
@@ -117,6 +120,41 @@ fn each_core_answers_curl_at_its_own_address() {
             assert_eq!(answer, format!("core {core} has /a\ncore {core} has /b\n"));
         }
     });
+}
+
+#[test]
+fn the_file_server_answers_curl() {
+    let scratch = Scratch::new();
+    for (name, text) in [("index.html", "<p>"), ("digits", "0123456789"), (".hidden", "x")] {
+        scratch.write(&format!("root/{name}"), text);
+    }
+    scratch.write("secret", "x");
+    let root = scratch.file("root");
+    std::os::unix::fs::symlink("../secret", root.join("way-out")).unwrap();
+    beside(
+        async move |net| static_file_server::serve(&net, &root).await,
+        || {
+            let curl = |rest: &str| client(&format!("{CURL} --path-as-is http://10.77.0.2{rest}"), b"");
+            assert_eq!((curl("/"), curl("/digits")), ("<p>".into(), "0123456789".into()));
+            assert_eq!((curl("/digits -r 2-5"), curl("/digits -r -3")), ("2345".into(), "789".into()));
+            let code = "--output /dev/null --write-out %{http_code}";
+            for (rest, expected) in [
+                ("/digits -r 10-", "416"),
+                ("/digits -X POST", "405"),
+                ("/none", "404"),
+                ("/.hidden", "404"),
+                ("/../secret", "404"),
+                ("/way-out", "404"),
+            ] {
+                assert_eq!(curl(&format!("{rest} {code}")), expected, "{rest}");
+            }
+            let head = curl("/digits --head");
+            assert!(head.contains("content-length: 10"), "{head}");
+            let etag = head.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap();
+            assert_eq!(curl(&format!("/digits {code} --header If-None-Match:{etag}")), "304");
+            assert_eq!(curl(&format!("/digits {code} --header If-None-Match:\"other\"")), "200");
+        },
+    );
 }
 
 /// The answer waits for the end of the service, and the service for the answer.

@@ -29,7 +29,7 @@ pub struct Tls {
 #[non_exhaustive]
 pub enum TlsError {
     /// A file cannot be read, or is no PEM file of its kind.
-    #[error("cannot read `{}`: {source}", path.display())]
+    #[error("cannot read `{}`: {}", path.display(), reason(source))]
     File {
         /// The file.
         path: PathBuf,
@@ -42,6 +42,14 @@ pub enum TlsError {
     /// The certificate and the key do not belong together, or are of an unknown kind.
     #[error("the certificate and the key cannot be used: {0}")]
     Refused(#[from] rustls::Error),
+}
+
+/// Returns the reason why a file cannot be used, in the words of the operating system if they are its.
+fn reason(error: &pem::Error) -> String {
+    match error {
+        pem::Error::Io(error) => error.to_string(),
+        error => error.to_string(),
+    }
 }
 
 impl Tls {
