@@ -268,7 +268,7 @@ impl Engine {
     ///
     /// ```
     /// # use std::ops::ControlFlow;
-    /// # use evenkeel::{Engine, core::host::{Config, Host}, core::time::Duration, link::Clock};
+    /// # use evenkeel::{Engine, raw::host::{Config, Host}, raw::time::{Clock, Duration}};
     /// let mut engine = Engine::new(Host::new(Config::default())?, Clock::start())?;
     /// let now = engine.clock().now();
     /// engine.soft_events().every(now, Duration::from_micros(20), |_host, _now| {
