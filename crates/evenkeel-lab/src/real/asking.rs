@@ -4,7 +4,7 @@ use std::io;
 
 use evenkeel::Engine;
 use evenkeel::link::{Clock, Stop};
-use evenkeel_apps::load::{self, Effort, Glance, Plan, Report, Request, Target};
+use evenkeel_apps::load::{self, Effort, Glance, Plan, Report, Request, Scheme, Target};
 use evenkeel_apps::measure::{CoreTime, Sending, Working};
 use evenkeel_core::cable::{self, End};
 use evenkeel_core::host::{Config, Host};
@@ -37,7 +37,8 @@ pub(super) fn lay(ring_pkts: usize) -> (End, End) {
 }
 
 pub(super) fn request(host: &str, port: u16) -> io::Result<Request> {
-    let target = Target { host: host.to_owned(), zone: None, port, path: "/".to_owned() };
+    let target =
+        Target { scheme: Scheme::Http, host: host.to_owned(), zone: None, port, path: "/".to_owned() };
     Request::new(&target, "GET", &[], &[]).map_err(io::Error::other)
 }
 

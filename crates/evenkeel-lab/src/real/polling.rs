@@ -13,7 +13,7 @@ use std::sync::Arc;
 use evenkeel::Engine;
 use evenkeel::link::{self, Clock};
 use evenkeel_apps::http::Document;
-use evenkeel_apps::load::{Curve, Load, Plan, Spacing};
+use evenkeel_apps::load::{Curve, Load, Plan, Share, Spacing};
 use evenkeel_apps::measure::{CoreTime, Generator, drive, opposite};
 use evenkeel_apps::stream::{self, Counters, Server, Web};
 use evenkeel_core::cable::End;
@@ -101,6 +101,7 @@ impl Asking {
             cold_rate: 0.0,
             interval: options.window,
             seed: options.seed,
+            share: Share::WHOLE,
         }
     }
 }
