@@ -470,7 +470,7 @@ fn a_stopped_server_ends_with_its_connections() {
 }
 
 /// Writes a certificate for 127.0.0.1 and its key.
-fn certify(tree: &Tree) -> [std::path::PathBuf; 2] {
+pub(crate) fn certify(tree: &Tree) -> [std::path::PathBuf; 2] {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let [certificate, key] = ["cert.pem", "key.pem"].map(|name| tree.outside(name));
     fs::write(&certificate, made.cert.pem()).unwrap();

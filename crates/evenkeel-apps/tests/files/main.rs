@@ -6,5 +6,6 @@
 mod clients;
 mod connections;
 mod kernel;
+mod load;
 mod tree;
 mod world;

@@ -168,9 +168,6 @@ impl<C: Connector> Shop<C> {
                 Order::Ask { id, line, job, last } => drop(tokio::spawn(shop.ask(id, line, job, last))),
             }
         }
-        if self.seat.part().follows_answers() {
-            self.answers.notify_one();
-        }
     }
 
     /// Opens a connection.
@@ -244,8 +241,14 @@ impl<C: Connector> Shop<C> {
                 sender.after_failure()
             }
         };
-        let orders = self.seat.part().returned(id, line, self.now());
+        let (orders, makes_due) = {
+            let mut pool = self.seat.part();
+            (pool.returned(id, line, self.now()), pool.follows_answers())
+        };
         self.carry_out(orders);
+        if makes_due {
+            self.answers.notify_one();
+        }
     }
 }
 

@@ -4,12 +4,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme, WantsVerifier,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -72,11 +75,8 @@ impl Tls {
             .with_safe_default_protocol_versions()?;
         let mut config = match trust {
             Trust::System => builder.with_root_certificates(system_roots()?).with_no_client_auth(),
-            Trust::File(path) => builder.with_root_certificates(roots_of(path)?).with_no_client_auth(),
-            Trust::All => {
-                let verifier = Arc::new(AcceptAll(provider));
-                builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
-            }
+            Trust::File(path) => with_verifier(builder, Named::from_file(path, provider)?),
+            Trust::All => with_verifier(builder, AcceptAll(provider)),
         };
         config.alpn_protocols = vec![version.alpn().to_vec()];
         config.resumption = Resumption::disabled();
@@ -122,13 +122,77 @@ fn system_roots() -> Result<RootCertStore, TrustError> {
     Ok(roots)
 }
 
-fn roots_of(path: &Path) -> Result<RootCertStore, TrustError> {
-    let unreadable = |source| TrustError::File { path: path.to_owned(), source };
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(path).map_err(unreadable)? {
-        roots.add(certificate.map_err(unreadable)?)?;
+fn with_verifier(
+    builder: ConfigBuilder<ClientConfig, WantsVerifier>,
+    verifier: impl ServerCertVerifier + 'static,
+) -> ClientConfig {
+    builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()
+}
+
+/// A verifier that accepts the certificates whose issuers are named in a file. A certificate that is in the
+/// file itself is accepted for the names in it, also if it may issue others, as those made by
+/// `openssl req -x509` may.
+#[derive(Debug)]
+struct Named {
+    certificates: Vec<CertificateDer<'static>>,
+    issuers: Arc<WebPkiServerVerifier>,
+}
+
+impl Named {
+    fn from_file(path: &Path, provider: Arc<CryptoProvider>) -> Result<Self, TrustError> {
+        let unreadable = |source| TrustError::File { path: path.to_owned(), source };
+        let certificates = CertificateDer::pem_file_iter(path).map_err(unreadable)?;
+        let certificates = certificates.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
+        let mut roots = RootCertStore::empty();
+        for certificate in &certificates {
+            roots.add(certificate.clone())?;
+        }
+        if roots.is_empty() {
+            return Err(TrustError::NoCertificate(path.to_owned()));
+        }
+        let issuers = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let issuers = issuers.map_err(|error| rustls::Error::General(error.to_string()))?;
+        Ok(Self { certificates, issuers })
     }
-    if roots.is_empty() { Err(TrustError::NoCertificate(path.to_owned())) } else { Ok(roots) }
+}
+
+impl ServerCertVerifier for Named {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if self.certificates.iter().any(|named| named == certificate) {
+            verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+            return Ok(ServerCertVerified::assertion());
+        }
+        self.issuers.verify_server_cert(certificate, others, name, ocsp, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.issuers.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.issuers.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.issuers.supported_verify_schemes()
+    }
 }
 
 /// A verifier that accepts all certificates. The server must still have the key of its certificate.
