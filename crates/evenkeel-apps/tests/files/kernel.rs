@@ -24,10 +24,20 @@ impl Running {
 
     /// Starts a server that `change` sets up further.
     pub(crate) fn with(tree: &Tree, settings: Settings, change: impl FnOnce(Server) -> Server) -> Self {
+        Self::at(Ipv4Addr::LOCALHOST, tree, settings, change)
+    }
+
+    /// Starts a server at an address.
+    pub(crate) fn at(
+        address: Ipv4Addr,
+        tree: &Tree,
+        settings: Settings,
+        change: impl FnOnce(Server) -> Server,
+    ) -> Self {
         let server = Server::open(&tree.root(), settings, TokioTimer::new(), TokioExecutor::new()).unwrap();
         let server = change(server);
         let stopper = server.stopper();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let listener = TcpListener::bind((address, 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let thread = thread::spawn(move || {

@@ -16,7 +16,7 @@ use evenkeel::link::allow_descriptors;
 use evenkeel_apps::host_setup::Limits;
 use evenkeel_apps::load::{
     self, Curve, Day, Doubt, Effort, Failure as RequestFailure, Hosts, Load, Measured, News, OnHost,
-    OnKernel, Plan, RefusedTls, Report, Request, Share, Spacing, Target, Tasks,
+    OnKernel, Plan, Protocols, RefusedTls, Report, Request, Share, Spacing, Target, Tasks,
 };
 use evenkeel_apps::quantity::per_s;
 use evenkeel_apps::text::read_text;
@@ -309,6 +309,7 @@ const OFTEN: Duration = Duration::from_millis(250);
 const SPARE: u64 = 64;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let protocols = arguments.protocols.checked(&arguments.url, arguments)?;
     let (curve, day) = arguments.curve()?;
     let plan = arguments.plan(curve);
     let request = arguments.request()?;
@@ -328,7 +329,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             let _ = arguments.print(&Outcome::new(measured, effort, hosts, &addresses), day);
         }
     };
-    let (measured, effort, hosts) = arguments.generate(&plan, &request, &addresses, limits, watch)?;
+    let (measured, effort, hosts) =
+        arguments.generate(&plan, &request, &addresses, protocols.as_ref(), limits, watch)?;
     progress.clear();
     let outcome = Outcome::new(&measured, effort, hosts.as_ref(), &addresses);
     arguments.print(&outcome, day)?;
@@ -474,10 +476,10 @@ impl Arguments {
         plan: &Plan,
         request: &Request,
         addresses: &[SocketAddr],
+        protocols: Option<&Protocols>,
         limits: Limits,
         watch: impl FnMut(News<'_>),
     ) -> Result<(Measured, Effort, Option<Hosts>), Failure> {
-        let protocols = self.protocols.checked(&self.url, self)?;
         self.bind.as_ref().map_or(Ok(()), Sources::check)?;
         let at = || OnKernel {
             to: addresses.to_vec(),
@@ -486,7 +488,7 @@ impl Arguments {
         let threads = number(self.threads);
         let with_hosts = |OnHost { measured, effort, hosts }| (measured, effort, Some(hosts));
         let without = |(measured, effort)| (measured, effort, None);
-        if let Some(protocols) = &protocols {
+        if let Some(protocols) = protocols {
             let tasks = Tasks { plan, request, protocols, threads };
             if self.own.is_chosen() {
                 return self.own.run_tasks(addresses, &self.receiving, &tasks, limits, watch).map(with_hosts);
