@@ -11,7 +11,8 @@ use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
-    ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme, WantsVerifier,
+    CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    WantsVerifier,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
@@ -102,11 +103,24 @@ impl Tls {
 fn refused(error: &io::Error) -> RefusedTls {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match tls {
-        Some(error @ rustls::Error::InvalidCertificate(_)) => RefusedTls::Certificate(error.to_string()),
+        Some(rustls::Error::InvalidCertificate(error)) => RefusedTls::Certificate(words(error)),
         Some(rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol)) => {
             RefusedTls::Protocol
         }
         _ => RefusedTls::Other(error.to_string()),
+    }
+}
+
+/// Returns what is wrong with a certificate, for people.
+fn words(error: &CertificateError) -> String {
+    match error {
+        CertificateError::UnknownIssuer => "its issuer is not trusted".to_owned(),
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired".to_owned(),
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "it is for another name".to_owned()
+        }
+        CertificateError::Other(why) => format!("{}", why.0),
+        other => other.to_string(),
     }
 }
 

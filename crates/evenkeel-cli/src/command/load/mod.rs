@@ -340,7 +340,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     hosts.as_ref().map_or(Ok(()), own::judge)?;
     let refused = measured.refused_tls.as_ref();
-    to.map_or_else(|| Err(unconnected(&arguments.url, &unreached, refused)), |to| judge(&report, to))
+    to.map_or_else(
+        || Err(unconnected(&arguments.url, &unreached, refused)),
+        |to| judge(&report, to, arguments.protocols.server()),
+    )
 }
 
 /// The results of a load, so far or at its end.
@@ -395,14 +398,14 @@ fn in_turn(all: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr> {
 }
 
 /// Fails if requests were due but none was answered.
-fn judge(report: &Report, to: SocketAddr) -> Result<(), Failure> {
+fn judge(report: &Report, to: SocketAddr, server: &str) -> Result<(), Failure> {
     let counts = &report.counts;
     if counts.statuses.all() > 0 || counts.due == 0 {
         return Ok(());
     }
     let why = RequestFailure::ALL.into_iter().max_by_key(|failure| counts.failed.of(*failure));
     let why = why.map_or("", RequestFailure::words);
-    let line = format!("no request was answered ({why}): is an HTTP server listening at {to}?");
+    let line = format!("no request was answered ({why}): is {server} listening at {to}?");
     Err(Failure::Machine(line))
 }
 

@@ -37,6 +37,11 @@ impl Choice {
         if self.http2 { "2" } else { "1.1" }
     }
 
+    /// Returns the name of a server that is wanted, for people.
+    pub(super) const fn server(&self) -> &'static str {
+        if self.http2 { "an HTTP/2 server" } else { "an HTTP server" }
+    }
+
     /// Returns the protocols if they are others than HTTP/1.1 on TCP.
     ///
     /// # Errors
@@ -74,8 +79,8 @@ impl Choice {
 pub(super) fn explained(refused: &RefusedTls) -> String {
     match refused {
         RefusedTls::Certificate(why) => format!(
-            "{why}: name its issuer, or the certificate itself, with --cacert FILE, or accept any certificate \
-             with --insecure"
+            "the server's certificate is not accepted ({why}): name its issuer, or the certificate itself, with \
+             --cacert FILE, or accept any certificate with --insecure"
         ),
         RefusedTls::Protocol => {
             "the server does not speak this version of HTTP: try with, or without, --http2".to_owned()
