@@ -184,10 +184,10 @@ pub(crate) const GUIDE: Guide = Guide {
             heading: "Protocols",
             blocks: &[Block::Text(
                 "An https URL is loaded through TLS 1.2 or 1.3, with a full handshake on each connection, as \
-                 that of a new user. The server's certificate must be from an issuer that the system trusts, \
-                 or one of --cacert. --http2 has many requests at a time on a connection, up to --streams: \
-                 TLS agrees on it (ALPN), and an http server must know it beforehand. On a cable there is \
-                 HTTP/1.1 without TLS only. Cold connections are for HTTP/1.1 without TLS.",
+                 that of a new user. Its certificate must be from an issuer that the system trusts, or from \
+                 one in the file of --cacert. HTTP/2 has many requests at a time on a connection: TLS agrees \
+                 on it (ALPN), and a server without TLS must expect it. On a cable there is HTTP/1.1 without \
+                 TLS only. Cold connections are for HTTP/1.1 without TLS.",
             )],
         },
         Section {
