@@ -69,7 +69,7 @@ impl Arrivals {
         self
     }
 
-    /// Passes over requests.
+    /// Passes over the next requests, so that the one behind them is next.
     fn skip(&mut self, requests: usize) {
         for _ in 0..requests {
             self.count += self.dice.as_mut().map_or(1.0, Dice::exponential);

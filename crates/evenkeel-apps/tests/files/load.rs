@@ -51,6 +51,8 @@ struct Case {
     plan: Plan,
     /// The host whose sockets are used instead of the kernel's.
     net: Option<Net>,
+    /// The addresses that the server has in addition, before the one of the URL.
+    before: Vec<SocketAddr>,
 }
 
 impl Case {
@@ -61,13 +63,15 @@ impl Case {
             threads: 1,
             plan: plan(),
             net: None,
+            before: Vec::new(),
         }
     }
 
     fn measure(&self) -> Result<Measured, TasksError> {
         let target = self.url.parse().unwrap();
         let request = Request::new(&target, "GET", &[], b"").unwrap();
-        let to = vec![SocketAddr::new(target.host.parse().unwrap(), target.port)];
+        let mut to = self.before.clone();
+        to.push(SocketAddr::new(target.host.parse().unwrap(), target.port));
         let (plan, request, protocols, threads) = (&self.plan, &request, &self.protocols, self.threads);
         let tasks = Tasks { plan, request, protocols, threads };
         if let Some(net) = &self.net {
@@ -214,6 +218,26 @@ fn a_certificate_that_is_not_trusted_ends_the_run() {
     assert!(matches!(error, TasksError::Trust(TrustError::NoCertificate(_))), "{error}");
     let error = refused(Trust::File(tree.outside("missing.pem")));
     assert!(matches!(error, TasksError::Trust(TrustError::File { .. })), "{error}");
+}
+
+/// The server is not at the first of its addresses, and a server without TLS is at the second one.
+#[test]
+fn every_address_of_a_name_is_tried() {
+    let tree = Tree::new(&[("file", b"content")]);
+    let (server, certificate) = secure(&tree);
+    let clear = Running::new(&tree, Settings::default());
+    let nobody = SocketAddr::new(Ipv4Addr::new(127, 0, 0, 9).into(), server.address.port());
+    for version in [Version::Http1, Version::Http2] {
+        let url = format!("https://{}/file", server.address);
+        let mut case = Case::new(url, version, Trust::File(certificate.clone()));
+        case.before = vec![nobody, clear.address];
+        case.threads = 2;
+        let measured = case.measure().unwrap();
+        assert_eq!(measured.address, Some(2), "{measured:?}");
+        assert_eq!(measured.unreached, [(0, Failure::Refused), (1, Failure::Tls)], "{measured:?}");
+        let report = Report::new(&measured, load::Effort::default());
+        assert_eq!((report.counts.due, report.counts.statuses.successful), (DUE, DUE), "{report:?}");
+    }
 }
 
 /// The server is on the kernel's sockets, the generator on those of a host at the other end of a TAP device.

@@ -21,7 +21,7 @@ pub(super) trait Connector: Send + Sync + 'static {
     fn connect(&self, address: usize) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
-/// The kernel's TCP.
+/// The kernel's TCP, with the addresses that a run has given.
 #[derive(Debug)]
 pub(super) struct Kernel {
     at: OnKernel,

@@ -30,7 +30,7 @@ use super::message::Message;
 use super::pool::{Line, Order, Pool};
 use super::tls::Tls;
 
-/// What all threads of a run have in common.
+/// The means of a run, which all its threads share: a TCP, the protocols and the request.
 pub(super) struct Means<C> {
     connector: C,
     tls: Option<Tls>,
@@ -55,7 +55,7 @@ impl<C> Means<C> {
     }
 }
 
-/// What all tasks of a thread have in common.
+/// The state of a thread, which all its tasks share.
 pub(super) struct Shop<C> {
     pub(super) means: Arc<Means<C>>,
     pub(super) seat: Arc<Seat<Pool<Sender>>>,
@@ -170,7 +170,7 @@ impl<C: Connector> Shop<C> {
         }
     }
 
-    /// Opens a connection.
+    /// Opens a connection, and reports to the pool.
     async fn open(self: Arc<Self>, id: Id, address: usize) {
         let opened = timeout(self.means.connect_timeout, self.connect(address)).await;
         let now = self.now();

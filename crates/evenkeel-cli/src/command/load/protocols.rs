@@ -9,7 +9,7 @@ use super::Arguments;
 use crate::failure::Failure;
 use crate::quantity;
 
-/// Options of protocols.
+/// Options that choose the protocols below and above TLS.
 #[derive(Debug, Args)]
 pub(super) struct Choice {
     /// Speak HTTP/2: agreed on in the handshake of TLS; with an http URL, without asking.
