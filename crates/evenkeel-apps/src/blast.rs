@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use evenkeel::Engine;
-use evenkeel_core::cable::{self, End, WireCounters};
-use evenkeel_core::drop::{LinkDrop, QueueDrop, UdpDrop};
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::EthernetAddress;
-use evenkeel_link::{Clock, Stop, cpus, pin_to_cpu};
+use evenkeel::raw::cable::{self, End, WireCounters};
+use evenkeel::raw::cpu::{cpus, pin_to_cpu};
+use evenkeel::raw::drops::{LinkDrop, QueueDrop, UdpDrop};
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::signal::Stop;
+use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::wire::EthernetAddress;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 

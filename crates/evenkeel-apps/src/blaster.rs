@@ -4,13 +4,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use evenkeel_core::host::System;
-use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{BindError, Datagrams, SendError};
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::system::UdpSocket;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::IpAddress;
+use evenkeel::raw::error::{BindError, SendError};
+use evenkeel::raw::process::{Program, Step, System};
+use evenkeel::raw::socket::{Datagrams, UdpSocket};
+use evenkeel::raw::time::{Duration, Instant};
+use evenkeel::raw::wire::{IpAddress, IpEndpoint};
 
 use crate::pace::Pace;
 

@@ -3,7 +3,7 @@
 
 pub use evenkeel::metrics::{CpuShares, Dropped as Drop, KernelDrops};
 use evenkeel::metrics::{Device, Frames, Interface, Snapshot};
-use evenkeel_core::time::Duration;
+use evenkeel::raw::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -153,7 +153,7 @@ impl HostCounters {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::drop::Reason;
+    use evenkeel::raw::drops::Reason;
 
     /// `docs/reference/drop-reasons.md` explains each reason to users, in the words of the code.
     #[test]

@@ -1,11 +1,11 @@
 //! Peers of a router under test: a load generator on one side, and a receiver on the other.
 
-use evenkeel::link::{self, Clock};
-use evenkeel_core::cable::{self, Completion, End, WireCounters};
-use evenkeel_core::frame::{Pool, PoolLimit};
-use evenkeel_core::interface::Interface as _;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::EthernetAddress;
+use evenkeel::raw::cable::{self, Completion, End, WireCounters};
+use evenkeel::raw::cpu;
+use evenkeel::raw::device::Interface as _;
+use evenkeel::raw::frame::{Pool, PoolLimit};
+use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::wire::EthernetAddress;
 
 use crate::measure::{Schedule, Sending, Working, drain, per_second};
 use crate::pace::Pace;
@@ -125,7 +125,7 @@ struct Count {
 
 impl Count {
     fn of(outside: &mut impl FarEnds, pace: &Pace, at: Instant) -> Self {
-        Self { at, offered: pace.granted(), forwarded: outside.forwarded(), ran: link::thread_cpu_time() }
+        Self { at, offered: pace.granted(), forwarded: outside.forwarded(), ran: cpu::thread_cpu_time() }
     }
 
     fn since(&self, from: &Self) -> Offered {

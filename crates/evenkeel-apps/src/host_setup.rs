@@ -5,19 +5,19 @@ use std::io;
 use std::path::PathBuf;
 
 use evenkeel::metrics::Reader;
-use evenkeel::{Ended, Engine, Notice};
-use evenkeel_core::frame::PoolLimit;
-use evenkeel_core::host::{AddInterfaceError, Config, Host};
-use evenkeel_core::socket::{BindError, ListenError};
-use evenkeel_core::stack::{InterfaceId, RouteError};
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
-use evenkeel_link::capture::FilterError;
-use evenkeel_link::capture::{Recorded, Recording};
-use evenkeel_link::{
-    Address, Clock, Device, DeviceSpec, LinkError, NetSpec, Packet, PacketOptions, ReportRequests, Stop, Tap,
-    TapOptions, refuse_kernel_forwarding,
+use evenkeel::raw::capture::{FilterError, Recorded, Recording};
+use evenkeel::raw::device::{
+    Address, Device, DeviceSpec, LinkError, NetSpec, Packet, PacketOptions, Tap, TapOptions,
+    refuse_kernel_forwarding,
 };
+use evenkeel::raw::error::{BindError, ListenError};
+use evenkeel::raw::frame::PoolLimit;
+use evenkeel::raw::host::{AddInterfaceError, Config, Host};
+use evenkeel::raw::ip::{InterfaceId, RouteError};
+use evenkeel::raw::signal::{ReportRequests, Stop};
+use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
+use evenkeel::{Ended, Engine, Notice};
 
 /// The longest time that a host runs before it checks whether another thread has finished.
 const SLICE: Duration = Duration::from_millis(20);
@@ -69,7 +69,7 @@ impl DeviceSetup {
                     PacketOptions { queues: *queues, address: self.mac, ..PacketOptions::default() };
                 Box::new(Packet::open(name, &options)?)
             }
-            other @ DeviceSpec::Pcap(_) => evenkeel_link::open(other, clock)?,
+            other @ DeviceSpec::Pcap(_) => evenkeel::raw::device::open(other, clock)?,
         };
         let Some(path) = &self.dump else { return Ok((device, None)) };
         let recorded = Recorded::new(device, path, clock)?;

@@ -4,9 +4,9 @@
 use std::io;
 
 use evenkeel::Engine;
-use evenkeel_core::process::{ProcessId, Program};
-use evenkeel_core::stack::InterfaceId;
-use evenkeel_core::time::Duration;
+use evenkeel::raw::ip::InterfaceId;
+use evenkeel::raw::process::{ProcessId, Program};
+use evenkeel::raw::time::Duration;
 
 use crate::captures::{Capturing, Embedded, EmbeddedCaptured};
 use crate::host_setup::{Limits, Looks, Occasion, PATIENCE, SetupError, drive, run_dry};

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use evenkeel_core::time::Duration;
+use evenkeel::raw::time::Duration;
 
 /// Decimal digits that a value keeps.
 const DIGITS: u8 = 3;

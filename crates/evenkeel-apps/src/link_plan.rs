@@ -5,8 +5,8 @@ use core::fmt;
 use core::str::FromStr;
 use std::net::IpAddr;
 
-use evenkeel_core::wire::IpCidr;
-use evenkeel_link::{Address, DeviceSpec, LinkSpec, NetSpec, SpecError, parse_queues};
+use evenkeel::raw::device::{Address, DeviceSpec, LinkSpec, NetSpec, SpecError, parse_queues};
+use evenkeel::raw::wire::IpCidr;
 
 /// A link of a router, or of an emulated network:
 /// `[NAME=]DEVICE[,queues=N][,ADDRESS/LENGTH]...[,mac=ADDRESS][,kernel=ADDRESS/LENGTH]...`.

@@ -7,15 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
 
-use evenkeel::link;
 use evenkeel::metrics::{CpuShares, CpuTimes};
+use evenkeel::raw::cable::End;
+use evenkeel::raw::device::Interface as _;
+use evenkeel::raw::frame::Pool;
+use evenkeel::raw::process::{Program, Step, System};
+use evenkeel::raw::time::{self, Duration, Instant};
+use evenkeel::raw::{cpu, signal};
 use evenkeel::{Ended, Engine};
-use evenkeel_core::cable::End;
-use evenkeel_core::frame::Pool;
-use evenkeel_core::host::System;
-use evenkeel_core::interface::Interface as _;
-use evenkeel_core::process::{Program, Step};
-use evenkeel_core::time::{Duration, Instant};
 
 /// A measurement in which the host had its core for less than this share of the time is repeated.
 pub const UNDISTURBED: f64 = 0.97;
@@ -48,8 +47,8 @@ pub fn undisturbed<T, E>(
 /// Binds the calling thread to a core of its own, if the machine has enough. On a machine with one core all
 /// threads share it. The figures are then imprecise, but still true.
 pub fn settle_on(cpu: Option<&usize>) {
-    let _ = cpu.map(|&cpu| link::pin_to_cpu(cpu));
-    link::prefer_this_thread();
+    let _ = cpu.map(|&cpu| cpu::pin_to_cpu(cpu));
+    cpu::prefer_this_thread();
 }
 
 /// The progress of a generator. The end is signalled when this is dropped.
@@ -145,7 +144,7 @@ pub fn opposite<H: Send, G: Send>(
     host: impl FnOnce(&Generator) -> H + Send,
     generator: impl FnOnce(Sending, &Working) -> G + Send,
 ) -> io::Result<(H, G)> {
-    let cpus = link::cpus();
+    let cpus = cpu::cpus();
     let (sending, working) = (Sending::default(), Arc::new(AtomicBool::new(false)));
     let watching = Generator { state: Arc::clone(&sending.0), host: Arc::downgrade(&working) };
     let watched = Working(Arc::clone(&working));
@@ -260,7 +259,7 @@ pub struct Ball(AtomicBool);
 
 impl Ball {
     /// Passes the ball until `until`. Returns the time of the fastest round trip, if there was any.
-    pub fn serve(&self, clock: link::Clock, until: Instant) -> Option<Duration> {
+    pub fn serve(&self, clock: time::Clock, until: Instant) -> Option<Duration> {
         let mut fastest = None;
         loop {
             let served = clock.now();
@@ -276,7 +275,7 @@ impl Ball {
     }
 
     /// Returns it until `until`, on another thread.
-    pub fn give_back(&self, clock: link::Clock, until: Instant) {
+    pub fn give_back(&self, clock: time::Clock, until: Instant) {
         while clock.now() < until {
             if self.0.load(Ordering::Acquire) {
                 self.0.store(false, Ordering::Release);
@@ -376,7 +375,7 @@ pub fn drain(end: &mut End, pool: &mut Pool) -> u64 {
 pub fn execute(command: &[&str]) -> Result<(), String> {
     let [program, arguments @ ..] = command else { return Ok(()) };
     let mut setup = Command::new(program);
-    let output = link::in_own_session(setup.args(arguments).stdin(Stdio::null())).output();
+    let output = signal::in_own_session(setup.args(arguments).stdin(Stdio::null())).output();
     let output = output.map_err(|e| format!("cannot run `{program}`: {e}"))?;
     if output.status.success() {
         return Ok(());
@@ -443,7 +442,7 @@ mod tests {
     }
 
     fn in_good_time(done: impl Fn() -> bool) {
-        let clock = link::Clock::start();
+        let clock = time::Clock::start();
         while !done() {
             assert!(clock.now().as_secs_f64() < 30.0, "it is never done");
             thread::yield_now();
@@ -490,7 +489,7 @@ mod tests {
 
     #[test]
     fn a_ball_that_is_given_back_says_how_far_that_was() {
-        let (ball, clock) = (Ball::default(), link::Clock::start());
+        let (ball, clock) = (Ball::default(), time::Clock::start());
         let until = |millis| clock.now() + Duration::from_millis(millis);
         assert_eq!(ball.serve(clock, until(1)), None, "nobody is there");
         thread::scope(|scope| {

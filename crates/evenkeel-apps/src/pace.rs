@@ -1,6 +1,6 @@
 //! The pacing of a load generator: the number of frames that are due.
 
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::time::{Duration, Instant};
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 

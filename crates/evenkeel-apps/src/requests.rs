@@ -1,6 +1,6 @@
 //! Request frames, created once and sent many times, for a load generator with little cost for each frame.
 
-use evenkeel_core::wire::{
+use evenkeel::raw::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, IpAddress, IpEndpoint, IpProtocol,
     Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, UdpPacket, UdpRepr,
 };
@@ -145,7 +145,7 @@ fn emit_udp(shape: &Shape, udp: UdpRepr, payload: &[u8], to: &mut [u8]) {
 mod tests {
     use std::collections::BTreeSet;
 
-    use evenkeel_core::wire::{Ipv4Address, Ipv6Address};
+    use evenkeel::raw::wire::{Ipv4Address, Ipv6Address};
 
     use super::*;
 

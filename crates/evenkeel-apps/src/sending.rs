@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use evenkeel::Engine;
-use evenkeel_core::socket::StreamError;
-use evenkeel_core::stack::{InterfaceId, IpEndpoint};
-use evenkeel_core::tcp::connection::Error;
-use evenkeel_core::time::Duration;
-use evenkeel_link::Clock;
+use evenkeel::raw::error::StreamError;
+use evenkeel::raw::ip::InterfaceId;
+use evenkeel::raw::tcp::connection::Error;
+use evenkeel::raw::time::{Clock, Duration};
+use evenkeel::raw::wire::IpEndpoint;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use evenkeel::Engine;
-use evenkeel_core::cable::{self, End};
-use evenkeel_core::process::ProcessId;
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::InterfaceId;
-use evenkeel_core::time::Duration;
-use evenkeel_link::Clock;
+use evenkeel::raw::cable::{self, End};
+use evenkeel::raw::ip::InterfaceId;
+use evenkeel::raw::process::ProcessId;
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::time::{Clock, Duration};
 use schemars::JsonSchema;
 use serde::Serialize;
 

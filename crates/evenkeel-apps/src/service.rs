@@ -3,13 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use evenkeel_core::host::System;
-use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{BindError, Datagrams};
-use evenkeel_core::stack::Datagram;
-use evenkeel_core::system::UdpSocket;
-use evenkeel_core::time::Duration;
-use evenkeel_core::wire::IpAddress;
+use evenkeel::raw::error::BindError;
+use evenkeel::raw::process::{Program, Step, System};
+use evenkeel::raw::socket::{Datagram, Datagrams, UdpSocket};
+use evenkeel::raw::time::Duration;
+use evenkeel::raw::wire::IpAddress;
 use std::sync::Mutex;
 
 /// The largest payload of a datagram (RFC 768: a length of 16 bits, including a header of 8 bytes). IPv6
@@ -208,7 +206,7 @@ fn add(counter: &AtomicU64, by: u64) {
 mod tests {
     use super::*;
     use crate::two_hosts::{ADDRESSES, TwoHosts};
-    use evenkeel_core::wire::IpEndpoint;
+    use evenkeel::raw::wire::IpEndpoint;
 
     const PORT: u16 = 4_007;
     const GROUP: IpAddress = IpAddress::v4(239, 1, 2, 3);

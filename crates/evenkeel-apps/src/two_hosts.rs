@@ -1,11 +1,11 @@
 //! Two hosts on a cable for tests, each with a program whose turns the test controls.
 
-use evenkeel_core::cable::{Options, pair};
-use evenkeel_core::host::{Config, Host, System};
-use evenkeel_core::process::ProcessId;
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::time::Instant;
-use evenkeel_core::wire::{IpAddress, IpCidr};
+use evenkeel::raw::cable::{Options, pair};
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::process::{ProcessId, System};
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::time::Instant;
+use evenkeel::raw::wire::{IpAddress, IpCidr};
 
 /// The addresses of the two hosts.
 pub(crate) const ADDRESSES: [IpAddress; 2] = [IpAddress::v4(10, 77, 0, 2), IpAddress::v4(10, 77, 0, 1)];

@@ -6,21 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use evenkeel::Engine;
+use evenkeel::raw::cable::{self, End};
+use evenkeel::raw::device::Interface as _;
+use evenkeel::raw::drops::QueueDrop;
+use evenkeel::raw::frame::Pool;
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::ip::InterfaceId;
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::screen::Verdict;
+use evenkeel::raw::time::{Clock, Duration};
+use evenkeel::raw::wire::{IpAddress, IpCidr, IpEndpoint};
 use evenkeel_apps::requests::{Requests, Shape};
 use evenkeel_apps::route::screen::Report;
 use evenkeel_apps::route::screening_thread::{Waiting, screen_on_thread};
 use evenkeel_apps::service::{Counters, Options, Service};
-use evenkeel_core::cable::{self, End};
-use evenkeel_core::drop::QueueDrop;
-use evenkeel_core::frame::Pool;
-use evenkeel_core::host::{Config, Host};
-use evenkeel_core::interface::Interface as _;
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::screen::Verdict;
-use evenkeel_core::stack::{InterfaceId, IpEndpoint};
-use evenkeel_core::time::Duration;
-use evenkeel_core::wire::{IpAddress, IpCidr};
-use evenkeel_link::Clock;
 
 const LIMIT: usize = 8;
 

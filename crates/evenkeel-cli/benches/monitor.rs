@@ -17,8 +17,8 @@ use std::io::{Read as _, Write as _};
 use std::net::UdpSocket;
 use std::process::{Child, Command, ExitCode, Stdio};
 
-use evenkeel::core::time::{Duration, Instant};
-use evenkeel::link::{Clock, cpus, pin_to_cpu};
+use evenkeel::raw::cpu::{cpus, pin_to_cpu};
+use evenkeel::raw::time::{Clock, Duration, Instant};
 use evenkeel_apps::pace::Pace;
 use rustix::net::sockopt;
 
@@ -275,7 +275,7 @@ fn send(load: Option<u64>, processor: usize) -> (u64, f64) {
     // With a small buffer the generator would wait while packets wait for the monitor's processor, and those
     // would count as not sent.
     sockopt::set_socket_send_buffer_size_force(&socket, IN_FLIGHT_BYTES).unwrap();
-    evenkeel::link::send_in_segments(&socket, PAYLOAD).unwrap();
+    evenkeel::raw::kernel::send_in_segments(&socket, PAYLOAD).unwrap();
     let payload = vec![0; usize::from(PAYLOAD) * SEGMENTS as usize];
     let start = clock.now();
     let mut pace =

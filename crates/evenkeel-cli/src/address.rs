@@ -2,8 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use evenkeel::core::stack::IpEndpoint;
-use evenkeel::core::wire::{IpAddress, IpCidr};
+use evenkeel::raw::wire::{IpAddress, IpCidr, IpEndpoint};
 
 /// Reads a host's address with its prefix length: `10.77.0.2/24`, `fd77::2/64`.
 pub(crate) fn cidr(text: &str) -> Result<IpCidr, String> {

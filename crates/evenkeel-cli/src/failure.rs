@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use evenkeel::link::LinkError;
+use evenkeel::raw::device::LinkError;
 use evenkeel_apps::host_setup::SetupError;
 
 /// The reason for which a command failed.

@@ -4,12 +4,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
-use evenkeel::core::Scheduling;
-use evenkeel::core::host::{Config, PaperPolicies};
-use evenkeel::core::poll::{
-    CycleLimit, Feedback, FeedbackBy, FeedbackScope, NetworkPolling, Quota, TaskWeights, TickSampling,
+use evenkeel::raw::host::{Config, PaperPolicies, Scheduling};
+use evenkeel::raw::receive::{
+    Architecture, CycleLimit, DeviceWork, Feedback, FeedbackBy, FeedbackScope, NetworkPolling, Quota,
+    TaskWeights, TickSampling,
 };
-use evenkeel::core::receive::{Architecture, DeviceWork};
 
 use crate::quantity::{period, time};
 use crate::suggest;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use evenkeel::core::host::Config;
-use evenkeel::core::tcp::Rate;
-use evenkeel::core::tcp::congestion::Algorithm;
-use evenkeel::core::tcp::recovery::{self, RecoveryConfig};
+use evenkeel::raw::host::Config;
+use evenkeel::raw::tcp::Rate;
+use evenkeel::raw::tcp::congestion::Algorithm;
+use evenkeel::raw::tcp::recovery::{self, RecoveryConfig};
 
 use crate::{quantity, suggest};
 
@@ -116,7 +116,7 @@ impl Sending {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use evenkeel::core::receive::Architecture;
+    use evenkeel::raw::receive::Architecture;
 
     use super::*;
 

@@ -5,8 +5,8 @@ use std::str::FromStr as _;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, Error};
-use evenkeel::core::receive::Architecture;
-use evenkeel::link::{Address, LinkSpec};
+use evenkeel::raw::device::{Address, LinkSpec};
+use evenkeel::raw::receive::Architecture;
 use evenkeel_apps::link_plan::Link;
 
 /// A parser that names some values for completion.

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-use evenkeel::link::ReportRequests;
+use evenkeel::raw::signal::ReportRequests;
 use serde::Serialize;
 use terminal_size::terminal_size_of;
 

@@ -210,7 +210,7 @@ fn bad_arguments_are_explained_in_one_line() {
 /// The processors that the test names are those of the machine.
 #[test]
 fn cores_must_be_different_and_several_of_them_need_links_with_queues() {
-    let cpus = evenkeel::link::cpus();
+    let cpus = evenkeel::raw::cpu::cpus();
     let cores = |of: &[usize]| of.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let links = ["route", "--link", "packet:a", "--link", "tap:b", "--cores"];
     let twice = cores(&[cpus[0], cpus[0]]);

@@ -127,7 +127,7 @@ fn every_address_answers_for_itself_and_nobody_who_might_answer_in_turn_is_answe
 /// on the child's share of the processor.
 fn flood_stopped(child: &Child, from: &str, to: &str, mut enough: impl FnMut() -> bool) {
     let socket = UdpSocket::bind((from, 0)).unwrap();
-    evenkeel::link::send_in_segments(&socket, 16).unwrap();
+    evenkeel::raw::kernel::send_in_segments(&socket, 16).unwrap();
     stopped(child, || {
         for _ in 0..10_000 {
             // The device may lose what it has no room for.

@@ -11,10 +11,9 @@ use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use evenkeel::core::frame::{LinkType, Pool};
-use evenkeel::core::interface::TxQueue as _;
-use evenkeel::link::capture::Reader;
-use evenkeel::link::{Address, Packet, PacketOptions};
+use evenkeel::raw::capture::Reader;
+use evenkeel::raw::device::{Address, Packet, PacketOptions, TxQueue as _};
+use evenkeel::raw::frame::{LinkType, Pool};
 
 use common::{command, evenkeel, in_namespace, json, pause, run, signal, skip, wait_for};
 use serde_json::Value;

@@ -12,7 +12,7 @@ use std::process::{Child, ChildStderr, Stdio};
 use std::time::Duration;
 
 use common::{command, json};
-use evenkeel::link::Clock;
+use evenkeel::raw::time::Clock;
 use evenkeel_testing::{Place, Program, Running, Scratch, attempt, in_namespace, run, wait_for, words};
 use serde_json::Value;
 

@@ -5,11 +5,10 @@
 //! process that waits for the first packet runs. So the first packet's latency grows with the length of the
 //! burst.
 
-use evenkeel_core::host::Config;
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::{IpCidr, Ipv4Address};
-use evenkeel_core::work::Work;
+use evenkeel::raw::host::{Config, Work};
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::time::{Duration, Instant};
+use evenkeel::raw::wire::{IpCidr, Ipv4Address};
 use evenkeel_sim::machine::Machine;
 use evenkeel_sim::net::Conditions;
 use evenkeel_sim::packet::Station;

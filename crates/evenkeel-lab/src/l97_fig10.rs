@@ -4,7 +4,7 @@
 //! The polling thread measures its own time. When it has used its share of a period of 10 ms, input stops
 //! until the end of the period.
 
-use evenkeel_core::poll::Quota;
+use evenkeel::raw::receive::Quota;
 
 use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Experiment, Outcome, Point};

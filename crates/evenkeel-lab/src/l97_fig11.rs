@@ -4,7 +4,7 @@
 //! One moment of the paper has no counterpart: the driver's copying begins at 29 µs, in the middle of one
 //! price of the model.
 
-use evenkeel_core::work::Work;
+use evenkeel::raw::host::Work;
 
 use crate::experiment::{Experiment, Outcome};
 use crate::router_setup::{Kernel, Setup};

@@ -4,7 +4,7 @@
 //! reception of the packet (160), and the enabling of interrupts (430 and 586), which costs nothing in the
 //! model.
 
-use evenkeel_core::work::Work;
+use evenkeel::raw::host::Work;
 
 use crate::experiment::{Experiment, Outcome};
 use crate::router_setup::Setup;

@@ -3,8 +3,8 @@
 //! Under polling a packet is not put into the shared IP queue and taken out again, and no software interrupt
 //! is dispatched for it.
 
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::work::Work;
+use evenkeel::raw::host::Work;
+use evenkeel::raw::time::{Duration, Instant};
 
 use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Experiment, Outcome, Point};

@@ -5,9 +5,8 @@
 //! to an interface that is *active*, and the polling thread serves the transmit interrupt only at the end of
 //! input. A cure is to hand packets over while the interface has free descriptors.
 
-use evenkeel_core::host::Transmit;
-use evenkeel_core::time::Duration;
-use evenkeel_core::work::Work;
+use evenkeel::raw::host::{Transmit, Work};
+use evenkeel::raw::time::Duration;
 
 use crate::check::{Check, Claim, Origin::*, calibrated, predicted, ranking};
 use crate::experiment::{Experiment, Outcome, Point};

@@ -4,7 +4,7 @@
 //! input and output. Excess packets are dropped in the receive ring, at no cost. Without a quota the thread
 //! never reaches the output side, and packets are dropped in the output queue, after all work.
 
-use evenkeel_core::poll::Quota;
+use evenkeel::raw::receive::Quota;
 
 use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Experiment, Outcome, Point};

@@ -3,7 +3,7 @@
 //! With a larger quota the transmit side waits longer for its turn, and more packets are dropped in the
 //! output queue.
 
-use evenkeel_core::poll::Quota;
+use evenkeel::raw::receive::Quota;
 
 use crate::check::{Check, Origin::*, calibrated, predicted, ranking};
 use crate::experiment::{Experiment, Outcome};

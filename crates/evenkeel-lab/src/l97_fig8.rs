@@ -3,7 +3,7 @@
 //! A small quota spreads the cost of a round over few packets. A quota above the transmit side's capacity in
 //! a round admits packets that are dropped in the output queue.
 
-use evenkeel_core::poll::Quota;
+use evenkeel::raw::receive::Quota;
 
 use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Experiment, Outcome, Point};

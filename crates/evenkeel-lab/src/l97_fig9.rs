@@ -3,7 +3,7 @@
 //!
 //! Feedback prevents livelock with any quota. A small quota spreads the cost of a callback over few packets.
 
-use evenkeel_core::poll::Quota;
+use evenkeel::raw::receive::Quota;
 
 use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Experiment, Outcome};

@@ -1,12 +1,11 @@
 //! The machines of the LRP paper's experiments: SPARCstations on a 155 Mbit/s network.
 
-use evenkeel_core::Scheduling;
-use evenkeel_core::drop::{LinkDrop, QueueDrop, Reason};
-use evenkeel_core::host::Config;
-use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::tcp::ListenerConfig;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::{IpCidr, Ipv4Address};
+use evenkeel::raw::drops::{LinkDrop, QueueDrop, Reason};
+use evenkeel::raw::host::{Config, Scheduling};
+use evenkeel::raw::receive::{Architecture, DeviceWork};
+use evenkeel::raw::tcp::ListenerConfig;
+use evenkeel::raw::time::{Duration, Instant};
+use evenkeel::raw::wire::{IpCidr, Ipv4Address};
 use evenkeel_sim::machine::{Costs, Machine};
 use evenkeel_sim::net::Conditions;
 use evenkeel_sim::packet::{Station, address_of_nobody, flood_syn};

@@ -1,11 +1,11 @@
 //! The livelock paper's network monitor in virtual time: `tcpdump` on a DECstation 3000/300 that sees the
 //! traffic of other stations.
 
-use evenkeel_core::capture::{Capture, Filter, Tapped};
-use evenkeel_core::drop::QueueDrop;
-use evenkeel_core::host::Config;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::Ipv4Address;
+use evenkeel::raw::capture::{Capture, Filter, Tapped};
+use evenkeel::raw::drops::QueueDrop;
+use evenkeel::raw::host::Config;
+use evenkeel::raw::time::{Duration, Instant};
+use evenkeel::raw::wire::Ipv4Address;
 use evenkeel_sim::daemons::{Tcpdump, Writing};
 use evenkeel_sim::packet::Station;
 use evenkeel_sim::traffic::Flow;

@@ -4,9 +4,9 @@
 //! One host receives 14-byte UDP datagrams in a process that discards them. The figure plots the received
 //! rate over the sent rate.
 
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::Ipv4Address;
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::time::{Duration, Instant};
+use evenkeel::raw::wire::Ipv4Address;
 use evenkeel_sim::workload::{Sink, Tally};
 use evenkeel_sim::world::{HostId, SourceId, World};
 

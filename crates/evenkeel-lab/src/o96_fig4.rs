@@ -12,11 +12,10 @@
 //! charged: without any charges all its figures would be equal. Table 2, and tests of the host, show that the
 //! receiver pays.
 
-use evenkeel_core::drop::QueueDrop;
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::Ipv4Address;
+use evenkeel::raw::drops::QueueDrop;
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::time::{Duration, Instant};
+use evenkeel::raw::wire::{IpEndpoint, Ipv4Address};
 use evenkeel_sim::workload::{Echo, Log, Ping, PingPong, Sink, Spinner};
 use evenkeel_sim::world::{HostId, SegmentId, World};
 

@@ -4,11 +4,10 @@
 //! machine sends SYNs to a second listener on the server's machine. Its program accepts no connection, and it
 //! has no cookies. NI-LRP is our addition; the paper has 4.4BSD and SOFT-LRP.
 
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::tcp::Counter;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::Ipv4Address;
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::tcp::Counter;
+use evenkeel::raw::time::{Duration, Instant};
+use evenkeel::raw::wire::{IpEndpoint, Ipv4Address};
 use evenkeel_sim::streams::StreamDummy;
 use evenkeel_sim::web::{WebClient, WebServer};
 use evenkeel_sim::workload::Tally;

@@ -5,12 +5,10 @@
 //! them. The paper reports in words: 4.4BSD's server answers no client and its console is dead. SOFT-LRP's
 //! server answers, and its console responds, both somewhat slower.
 
-use evenkeel_core::host::System;
-use evenkeel_core::process::{Program, Step};
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::Ipv4Address;
+use evenkeel::raw::process::{Program, Step, System};
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::time::{Duration, Instant};
+use evenkeel::raw::wire::{IpEndpoint, Ipv4Address};
 use evenkeel_sim::web::{WebClient, WebServer};
 use evenkeel_sim::workload::{Log, Sink, Tally};
 use evenkeel_sim::world::World;

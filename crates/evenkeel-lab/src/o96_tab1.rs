@@ -5,10 +5,9 @@
 //! arrives in six fragments, and a stream in six times as many segments. The price of copying was fitted
 //! under these conditions, for UDP and TCP together.
 
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::Ipv4Address;
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::time::{Duration, Instant};
+use evenkeel::raw::wire::{IpEndpoint, Ipv4Address};
 use evenkeel_sim::bulk::{Copying, StreamSink, StreamSource, WindowReceiver, WindowSender};
 use evenkeel_sim::workload::{Echo, PingPong, Spinner};
 use evenkeel_sim::world::{HostId, World};

@@ -4,10 +4,9 @@
 //! the two servers at their capacity, evenly spread over time, so that they never block. The client's machine
 //! is not measured, and takes no time in the model.
 
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::Ipv4Address;
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::time::{Duration, Instant};
+use evenkeel::raw::wire::{IpEndpoint, Ipv4Address};
 use evenkeel_sim::rng::Ratio;
 use evenkeel_sim::rpc::{OUTSTANDING_MAX, RpcClient, RpcServer, Worker};
 use evenkeel_sim::world::World;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::tcp::congestion::Algorithm;
-use evenkeel_core::tcp::recovery::{RecoveryConfig, RtoConfig};
-use evenkeel_core::tcp::{self, EndpointConfig, TimeWaitConfig};
-use evenkeel_core::time::Duration;
+use evenkeel::raw::tcp::congestion::Algorithm;
+use evenkeel::raw::tcp::recovery::{RecoveryConfig, RtoConfig};
+use evenkeel::raw::tcp::{self, EndpointConfig, TimeWaitConfig};
+use evenkeel::raw::time::Duration;
 
 /// Returns the settings of TCP in 4.4BSD-Lite: no SACK, Reno's congestion control from `initial_window`
 /// segments on, timeouts from coarse clocks, buffers of a fixed size. RFC 1323's options, which it had, are

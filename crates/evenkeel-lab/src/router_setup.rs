@@ -1,11 +1,9 @@
 //! The settings of a router in the livelock paper's experiments, for virtual and real time.
 
-use evenkeel_core::Scheduling;
-use evenkeel_core::host::{Config, PaperPolicies, Transmit};
-use evenkeel_core::poll::{CycleLimit, Feedback, FeedbackScope, Inhibition, Quota};
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack;
-use evenkeel_core::time::Duration;
+use evenkeel::raw::host::{Config, PaperPolicies, Scheduling, Transmit};
+use evenkeel::raw::ip;
+use evenkeel::raw::receive::{Architecture, CycleLimit, Feedback, FeedbackScope, Inhibition, Quota};
+use evenkeel::raw::time::Duration;
 
 /// The limit of the shared IP queue and of each output queue: `IFQ_MAXLEN` of 4.2BSD.
 const QUEUE_PKTS: usize = 50;
@@ -89,7 +87,7 @@ impl Setup {
             ip_queue_pkts: QUEUE_PKTS,
             output_queue_pkts: QUEUE_PKTS,
             scheduler: Scheduling::DecayUsage,
-            stack: stack::Config { forwarding: true, ..stack::Config::default() },
+            stack: ip::Config { forwarding: true, ..ip::Config::default() },
             ..Config::of(self.architecture())
         }
     }

@@ -1,13 +1,13 @@
 //! The livelock paper's router in virtual time: a DECstation 3000/300 between two Ethernets, and a faster
 //! machine that floods it.
 
-use evenkeel_core::drop::QueueDrop;
-use evenkeel_core::host::{Config, Host};
-use evenkeel_core::poll::Quota;
-use evenkeel_core::process::ProcessId;
-use evenkeel_core::stack::InterfaceId;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::{IpCidr, Ipv4Address};
+use evenkeel::raw::drops::QueueDrop;
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::ip::InterfaceId;
+use evenkeel::raw::process::ProcessId;
+use evenkeel::raw::receive::Quota;
+use evenkeel::raw::time::{Duration, Instant};
+use evenkeel::raw::wire::{IpCidr, Ipv4Address};
 use evenkeel_sim::cpu::Cpu;
 use evenkeel_sim::daemons::{Housekeeping, Screend};
 use evenkeel_sim::machine::{Costs, Machine};

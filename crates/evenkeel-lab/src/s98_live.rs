@@ -11,11 +11,11 @@
 
 use std::collections::VecDeque;
 
+use evenkeel::raw::host::Work;
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::time::{Duration, Instant};
+use evenkeel::raw::wire::IpEndpoint;
 use evenkeel_apps::load::{Arrivals, Day, SAMPLES, Spacing};
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::work::Work;
 use evenkeel_sim::profile::Profile;
 use evenkeel_sim::rng::Rng;
 use evenkeel_sim::selecting::{

@@ -4,15 +4,12 @@
 //! Clients and origin are on machines that take no time: the paper ensured that none of them was the
 //! bottleneck.
 
-use evenkeel_core::Scheduling;
-use evenkeel_core::host::Config;
-use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::socket::{Allocation, Select};
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::tcp::ListenerConfig;
-use evenkeel_core::time::Duration;
-use evenkeel_core::wire::{IpCidr, Ipv4Address};
-use evenkeel_core::work::Work;
+use evenkeel::raw::host::{Config, Scheduling, Work};
+use evenkeel::raw::receive::{Architecture, DeviceWork};
+use evenkeel::raw::socket::{Allocation, Select};
+use evenkeel::raw::tcp::ListenerConfig;
+use evenkeel::raw::time::Duration;
+use evenkeel::raw::wire::{IpCidr, IpEndpoint, Ipv4Address};
 use evenkeel_sim::machine::{Costs, Machine};
 use evenkeel_sim::net::Conditions;
 use evenkeel_sim::profile::Profile;

@@ -1,7 +1,7 @@
 //! Rate-based clocking as described in the soft-timers paper (section 4.1), for one connection.
 
-use evenkeel_core::tcp::rate_clock::{RateClock, Spacing};
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::tcp::rate_clock::{RateClock, Spacing};
+use evenkeel::raw::time::{Duration, Instant};
 use evenkeel_timers::SoftTimers;
 
 use crate::statistics::micros;

@@ -1,6 +1,6 @@
 //! Trigger intervals over time: Aron and Druschel, TOCS 2000, figure 3.
 
-use evenkeel_core::time::Duration;
+use evenkeel::raw::time::Duration;
 
 use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Experiment, Outcome, Point};

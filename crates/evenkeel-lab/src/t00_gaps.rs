@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::time::{Duration, Instant};
 use evenkeel_sim::trigger::{Devices, Handlers, Source};
 use evenkeel_sim::workload::Log;
 use evenkeel_timers::SoftTimers;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::time::{Duration, Instant};
 use evenkeel_sim::cpu::Cpu;
 use evenkeel_sim::trigger::{Devices, Handlers, PeriodicTimer, Source};
 use evenkeel_sim::workload::Log;

@@ -1,6 +1,6 @@
 //! The price of a timer: Aron and Druschel, TOCS 2000, table I.
 
-use evenkeel_core::time::Duration;
+use evenkeel::raw::time::Duration;
 
 use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Experiment, Outcome, Point};

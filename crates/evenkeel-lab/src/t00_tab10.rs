@@ -9,12 +9,12 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::tcp::congestion::Algorithm;
-use evenkeel_core::tcp::endpoint::{EndpointEvent, ListenAt};
-use evenkeel_core::tcp::recovery::{RecoveryConfig, Start};
-use evenkeel_core::tcp::table::Id;
-use evenkeel_core::tcp::{Config, EndpointConfig, FourTuple, ListenerConfig, Rate};
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::tcp::congestion::Algorithm;
+use evenkeel::raw::tcp::endpoint::{EndpointEvent, ListenAt};
+use evenkeel::raw::tcp::recovery::{RecoveryConfig, Start};
+use evenkeel::raw::tcp::table::Id;
+use evenkeel::raw::tcp::{Config, EndpointConfig, FourTuple, ListenerConfig, Rate};
+use evenkeel::raw::time::{Duration, Instant};
 use evenkeel_sim::net::Conditions;
 use evenkeel_sim::rng::Rng;
 use evenkeel_sim::tcp::{Direction, Network, User};

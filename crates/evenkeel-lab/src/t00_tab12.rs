@@ -1,7 +1,7 @@
 //! Network polling by soft timers: Aron and Druschel, TOCS 2000, table XII.
 
-use evenkeel_core::poll::PollInterval;
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::receive::PollInterval;
+use evenkeel::raw::time::{Duration, Instant};
 use evenkeel_sim::cpu::Cpu;
 use evenkeel_sim::trigger::{Devices, Handlers, Source};
 use evenkeel_sim::workload::Log;

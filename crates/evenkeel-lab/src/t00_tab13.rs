@@ -1,6 +1,6 @@
 //! Soft timers with deadlines that an on-chip timer keeps: Aron and Druschel, TOCS 2000, table XIII.
 
-use evenkeel_core::time::Duration;
+use evenkeel::raw::time::Duration;
 
 use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Experiment, Outcome, Point};

@@ -1,7 +1,7 @@
 //! The throughput that clocking of packets costs a web server on a Pentium II: Aron and Druschel, TOCS 2000,
 //! table VI.
 
-use evenkeel_core::time::Duration;
+use evenkeel::raw::time::Duration;
 
 use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Experiment, Outcome};

@@ -1,7 +1,7 @@
 //! The throughput that clocking of packets costs a web server on a Pentium III: Aron and Druschel, TOCS 2000,
 //! table VII.
 
-use evenkeel_core::time::Duration;
+use evenkeel::raw::time::Duration;
 
 use crate::check::{Check, Origin::*, predicted};
 use crate::experiment::{Experiment, Outcome};

@@ -1,6 +1,6 @@
 //! The intervals of a clocked train: Aron and Druschel, TOCS 2000, tables VIII and IX.
 
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::time::{Duration, Instant};
 use evenkeel_sim::trigger::{Devices, Handlers, PeriodicTimer, Source};
 use evenkeel_sim::workload::Log;
 

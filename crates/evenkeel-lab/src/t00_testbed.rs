@@ -3,13 +3,10 @@
 //!
 //! Clients are on machines that take no time.
 
-use evenkeel_core::Scheduling;
-use evenkeel_core::host::Config;
-use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::{IpCidr, Ipv4Address};
-use evenkeel_core::work::Work;
+use evenkeel::raw::host::{Config, Scheduling, Work};
+use evenkeel::raw::receive::{Architecture, DeviceWork};
+use evenkeel::raw::time::{Duration, Instant};
+use evenkeel::raw::wire::{IpCidr, IpEndpoint, Ipv4Address};
 use evenkeel_sim::calls::{Call, CallServer, Customers, Plan, Planned, Varying};
 use evenkeel_sim::cpu::Cpu;
 use evenkeel_sim::machine::{Costs, Machine};

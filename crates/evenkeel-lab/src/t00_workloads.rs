@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use evenkeel_core::host::Level;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::{IpCidr, Ipv4Address};
+use evenkeel::raw::host::Level;
+use evenkeel::raw::time::{Duration, Instant};
+use evenkeel::raw::wire::{IpCidr, Ipv4Address};
 use evenkeel_sim::calls::{Call, Caller, DiskServer, Planned, Varying};
 use evenkeel_sim::packet::Station;
 use evenkeel_sim::traffic::{Flow, Pattern};
@@ -114,7 +114,7 @@ fn alone(workload: Workload, recorder: Recorder, seed: u64) -> (World, HostId) {
     let mut world = World::new(seed);
     let segment = world.add_segment();
     let port = Port::new(segment, IpCidr::new(address.into(), 24)).with_conditions(ethernet());
-    let costs = machine().costs(evenkeel_core::receive::Architecture::Eager);
+    let costs = machine().costs(evenkeel::raw::receive::Architecture::Eager);
     let host = world.add_host(config(), costs, &[port]).expect("there is room for its interface");
     let (traps, rng) = (Tally::default(), world.fork_rng());
     let varying = Varying { percent: 100, rng };

@@ -1,7 +1,7 @@
 //! The path of one packet through the router, as in the livelock paper's traces (section 8.1).
 
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::work::Work;
+use evenkeel::raw::host::Work;
+use evenkeel::raw::time::{Duration, Instant};
 
 use crate::check::{Check, Origin::Paper, calibrated};
 use crate::experiment::{Outcome, Point};

@@ -1,5 +1,5 @@
 //! The crates stand on three streets: the library, the tools, and the laboratory. What people depend on needs
-//! neither a tool nor the laboratory.
+//! neither a tool nor the laboratory; tools and experiments use the library through `evenkeel`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -73,6 +73,56 @@ fn the_library_needs_neither_tools_nor_the_laboratory() {
             dependencies.iter().filter(|name| !LIBRARY.contains(&name.as_str())).collect();
         assert!(!only_library || elsewhere.is_empty(), "{name} depends on {elsewhere:?}");
     }
+}
+
+/// Where `evenkeel` is used through its face: programs, the command, experiments, pages, and its own examples
+/// and tests.
+const USERS: [&str; 6] =
+    ["evenkeel-apps", "evenkeel-cli", "evenkeel-lab", "evenkeel-book", "evenkeel/examples", "evenkeel/tests"];
+
+/// Passes the path and the text of each source and manifest below a folder to `see`.
+fn read_below(folder: &Path, see: &mut impl FnMut(&Path, &str)) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            read_below(&path, see);
+        } else if path.extension().is_some_and(|ending| ending == "rs" || ending == "toml") {
+            see(&path, &fs::read_to_string(&path).expect("text"));
+        }
+    }
+}
+
+/// Returns the first line that depends on a crate behind the face of the library, or that names it in code.
+fn past_the_face(text: &str) -> Option<&str> {
+    let depends = |line: &str| ["evenkeel-core", "evenkeel-link"].iter().any(|name| line.starts_with(name));
+    let names = |line: &str| {
+        line.split(|c: char| c != '_' && !c.is_alphanumeric())
+            .any(|word| word == "evenkeel_core" || word == "evenkeel_link")
+    };
+    text.lines().find(|line| depends(line) || names(line))
+}
+
+#[test]
+fn programs_and_experiments_use_the_library_through_its_face() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder of crates");
+    let mut files = 0;
+    for user in USERS {
+        read_below(&crates.join(user), &mut |path, text| {
+            files += 1;
+            assert_eq!(past_the_face(text), None, "{}: evenkeel::raw has what is needed", path.display());
+        });
+    }
+    assert!(files > 400, "only {files} files");
+}
+
+#[test]
+fn imports_past_the_face_are_found() {
+    for line in
+        ["use evenkeel_core::host::Host;", "    evenkeel_link::cpus()", "evenkeel-core.workspace = true"]
+    {
+        assert_eq!(past_the_face(&format!("use std::io;\n{line}\n")), Some(line));
+    }
+    assert_eq!(past_the_face("use evenkeel::raw::host::Host;\n# As evenkeel-core does.\n"), None);
 }
 
 #[test]

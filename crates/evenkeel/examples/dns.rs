@@ -1,8 +1,8 @@
 //! Answers every DNS question for an IPv4 address with 192.0.2.1. As root: `cargo run --example dns --
 //! tap:keel0 10.77.0.2/24`
 
-use evenkeel::core::system::UdpSocket;
-use evenkeel::core::time::Instant;
+use evenkeel::raw::socket::UdpSocket;
+use evenkeel::raw::time::Instant;
 use evenkeel::{Ended, Engine, Error};
 
 /// Returns the answer to a query, in the layout of RFC 1035, section 4.1; `None` for anything but a query

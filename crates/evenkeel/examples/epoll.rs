@@ -6,9 +6,8 @@
 use std::error::Error;
 use std::os::fd::AsFd;
 
-use evenkeel::core::socket::Kinds;
-use evenkeel::core::system::UdpSocket;
-use evenkeel::core::time::Instant;
+use evenkeel::raw::socket::{Kinds, UdpSocket};
+use evenkeel::raw::time::Instant;
 use evenkeel::{Engine, Next};
 use rustix::event::{Timespec, epoll};
 

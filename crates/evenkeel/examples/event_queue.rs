@@ -4,10 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel::core::host::System;
-use evenkeel::core::socket::{Event, Interest, Kinds, Trigger};
-use evenkeel::core::system::{EventQueue, TcpListener, TcpStream, Timer};
-use evenkeel::core::time::{Duration, Instant};
+use evenkeel::raw::process::System;
+use evenkeel::raw::socket::{Event, EventQueue, Interest, Kinds, TcpListener, TcpStream, Timer, Trigger};
+use evenkeel::raw::time::{Duration, Instant};
 use evenkeel::{Ended, Engine, Error};
 
 /// The open descriptors of the server, and the time when each connection last sent something.

@@ -1,10 +1,10 @@
 //! Sends back what comes on connections to port 7. As root: `cargo run --example tcp_echo -- tap:keel0
 //! 10.77.0.2/24`
 
-use evenkeel::core::host::System;
-use evenkeel::core::socket::StreamError;
-use evenkeel::core::system::{EventQueue, TcpListener, TcpStream};
-use evenkeel::core::time::Instant;
+use evenkeel::raw::error::StreamError;
+use evenkeel::raw::process::System;
+use evenkeel::raw::socket::{EventQueue, TcpListener, TcpStream};
+use evenkeel::raw::time::Instant;
 use evenkeel::{Ended, Engine, Error};
 
 /// Serves in the calling thread, which is the host's core, until a certain time.

@@ -2,8 +2,9 @@
 //! As root: `cargo run --example three -- tap:keel0 10.77.0.2/24`, then for example `nc -u 10.77.0.2 1001`
 #![allow(clippy::print_stdout, reason = "it shows what it did")]
 
-use evenkeel::{Ended, Engine, Error, core::time::Instant};
-use evenkeel_core::system::{EventQueue, TcpListener, UdpSocket};
+use evenkeel::raw::socket::{EventQueue, TcpListener, UdpSocket};
+use evenkeel::raw::time::Instant;
+use evenkeel::{Ended, Engine, Error};
 
 /// Serves in the calling thread until a certain time, and calls `say` with the port of each arrival.
 pub(crate) fn serve(mut engine: Engine, until: Instant, mut say: impl FnMut(u16)) -> Result<(), Error> {

@@ -1,8 +1,8 @@
 //! Answers each datagram to port 7 with its own payload. As root: `cargo run --example udp_echo -- tap:keel0
 //! 10.77.0.2/24`
 
-use evenkeel::core::system::UdpSocket;
-use evenkeel::core::time::Instant;
+use evenkeel::raw::socket::UdpSocket;
+use evenkeel::raw::time::Instant;
 use evenkeel::{Ended, Engine, Error};
 
 /// Serves in the calling thread, which is the host's core, until a certain time.

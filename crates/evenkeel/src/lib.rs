@@ -1,9 +1,8 @@
 //! A network subsystem in the calling thread: UDP and TCP over TAP devices and network interfaces.
 //!
-//! An [`Engine`] runs a host of [`evenkeel_core`] on a real core, with the machine's clock and the links of
-//! [`evenkeel_link`]. With the default architecture, a frame that its socket cannot take is dropped before
-//! any protocol work, and each process pays for what it receives. The [tour] says when to take this crate,
-//! and which of its parts stand alone.
+//! With the default architecture, a frame that its socket cannot take is dropped before any protocol work,
+//! and each process pays for what it receives. The [tour] says when to take this crate, and which of its
+//! parts stand alone.
 //!
 //! # A first program
 //!
@@ -31,35 +30,38 @@
 //!
 //! An [`Engine`] gives a program the host without sockets around it. A thread [registers](Engine::attach) as
 //! a process of the host, [waits](Engine::wait), and [enters](Engine::enter) it to make the calls of a
-//! [`System`](core::host::System). The host makes progress only while a thread runs it.
+//! [`System`](raw::process::System). The host makes progress only while a thread runs it.
+//!
+//! The top level of this crate has sockets, figures, and what runs hosts on cores. The module [`raw`] has
+//! what a host consists of and what it is connected to. A program of sockets needs nothing of it.
 //!
 //! | looking for | see |
 //! | --- | --- |
 //! | sockets; on tokio | [`net`]; `net::tokio` |
 //! | opening a link; waiting; making calls | [`Engine::open`]; [`Engine::wait`]; [`Engine::enter`] |
-//! | the calls: UDP, TCP, event queues | [`core::system`] |
+//! | the calls: UDP, TCP, event queues | [`raw::socket`] |
+//! | hosts, programs, architectures, devices, frames | [`raw`] |
 //! | an event loop of the program's own | [`Engine::advance`], [`Engine::rest`] |
 //! | events in microseconds | [`Engine::soft_events`] |
 //! | several cores | [`Group`] |
 //! | counters, from any thread | [`metrics`], [`Observer`] |
-//! | errors, and whose fault they are | [`Error`], [`core::error`] |
+//! | errors, and whose fault they are | [`Error`], [`Fault`]; [`raw::error`] |
 //!
 //! # Several programs on a host
 //!
-//! A program that shares its host with others implements [`Program`](core::process::Program), and the host
+//! A program that shares its host with others implements [`Program`](raw::process::Program), and the host
 //! schedules its steps. [`Engine::new`] takes a host with other settings than the default ones.
 //! [`Engine::add_cable`] adds a link in memory, which needs no privilege:
 //!
 //! ```
 //! use evenkeel::Engine;
-//! use evenkeel::core::cable::{self, Options};
-//! use evenkeel::core::host::{Config, Host, System};
-//! use evenkeel::core::process::{Program, Step};
-//! use evenkeel::core::receive::Architecture;
-//! use evenkeel::core::system::UdpSocket;
-//! use evenkeel::core::time::Duration;
-//! use evenkeel::core::wire::{IpAddress, IpCidr};
-//! use evenkeel::link::Clock;
+//! use evenkeel::raw::cable::{self, Options};
+//! use evenkeel::raw::host::{Config, Host};
+//! use evenkeel::raw::process::{Program, Step, System};
+//! use evenkeel::raw::receive::Architecture;
+//! use evenkeel::raw::socket::UdpSocket;
+//! use evenkeel::raw::time::{Clock, Duration};
+//! use evenkeel::raw::wire::{IpAddress, IpCidr};
 //!
 //! /// Answers each datagram to port 7 with its own payload.
 //! #[derive(Debug, Default)]
@@ -118,6 +120,7 @@ pub mod metrics;
 pub mod net;
 mod notice;
 mod observer;
+pub mod raw;
 mod running;
 mod soft;
 #[cfg(test)]
@@ -127,8 +130,7 @@ pub use driver::{Replacer, Rest};
 pub use ended::{Ended, Next};
 pub use engine::Engine;
 pub use error::Error;
-pub use evenkeel_core as core;
-pub use evenkeel_link as link;
+pub use evenkeel_core::error::Fault;
 pub use evenkeel_timers::SoftEvent;
 pub use group::{Group, Remote};
 pub use notice::Notice;

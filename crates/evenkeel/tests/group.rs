@@ -8,15 +8,14 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use evenkeel::core::cable::{self, Bundle, Options};
-use evenkeel::core::frame::{Frame, Pool};
-use evenkeel::core::host::{Config, Host};
-use evenkeel::core::interface::{Interface as _, TxQueue as _};
-use evenkeel::core::receive::Architecture;
-use evenkeel::core::stack::{InterfaceId, Route, Via};
-use evenkeel::core::time::{Duration, Instant};
-use evenkeel::core::wire::{EthernetAddress, IpAddress, IpCidr};
-use evenkeel::link::{Address, Clock, Packet, PacketOptions};
+use evenkeel::raw::cable::{self, Bundle, Options};
+use evenkeel::raw::device::{Address, Interface as _, Packet, PacketOptions, TxQueue as _};
+use evenkeel::raw::frame::{Frame, Pool};
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::ip::{InterfaceId, Route, Via};
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::wire::{EthernetAddress, IpAddress, IpCidr};
 use evenkeel::{Ended, Engine, Group, Remote};
 use evenkeel_skip::Lack;
 
@@ -245,7 +244,7 @@ fn two_hosts_forward_together_in_order_and_what_one_learns_serves_the_other() {
 #[test]
 fn two_hosts_forward_together_between_devices_of_the_kernel() {
     let isolated = thread::spawn(|| {
-        if let Err(error) = evenkeel::link::enter_new_network() {
+        if let Err(error) = evenkeel::raw::kernel::enter_new_network() {
             let test = "two_hosts_forward_together_between_devices_of_the_kernel";
             return evenkeel_skip::skip(test, &Lack::Root(&format!("no network namespace: {error}")));
         }
@@ -332,6 +331,6 @@ fn if_one_host_fails_the_others_end() {
     let clock = Clock::start();
     let engine = || Engine::new(Host::new(Config::default()).unwrap(), clock).unwrap();
     let mut group = Group::new(vec![engine(), engine()]).unwrap();
-    let cpu = evenkeel::link::cpus()[0];
+    let cpu = evenkeel::raw::cpu::cpus()[0];
     assert!(group.run(&[cpu, 100_000], Instant::NEVER, |_, _| false).is_err());
 }

@@ -7,12 +7,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
-use evenkeel::core::frame::{Frame, Pool};
-use evenkeel::core::host::{Config, Host};
-use evenkeel::core::interface::{Burst, Effort, Interface, Properties, RxCounters, RxQueue, TxQueue};
-use evenkeel::core::time::Duration;
-use evenkeel::core::wire::EthernetAddress;
-use evenkeel::link::{Clock, Descriptors, Device, DeviceInfo};
+use evenkeel::raw::device::{
+    Burst, Descriptors, Device, DeviceInfo, Effort, Interface, Properties, RxCounters, RxQueue, TxQueue,
+};
+use evenkeel::raw::frame::{Frame, Pool};
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::time::{Clock, Duration};
+use evenkeel::raw::wire::EthernetAddress;
 use evenkeel::{Ended, Engine};
 
 /// Opens its descriptors one after the other, each when the core is about to halt, and closes each when it

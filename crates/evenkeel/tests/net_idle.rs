@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use evenkeel::link::Clock;
 use evenkeel::net::{Net, TcpListener, TcpStream};
+use evenkeel::raw::time::Clock;
 use evenkeel_testing::pause;
 use rustix::time::{ClockId, clock_gettime};
 

@@ -9,13 +9,13 @@ use std::thread;
 use std::time::Duration as Pause;
 
 use evenkeel::Engine;
-use evenkeel::core::frame::Pool;
-use evenkeel::core::host::{Config, Host, System};
-use evenkeel::core::process::{Program, Step};
-use evenkeel::core::system::UdpSocket;
-use evenkeel::core::time::{Duration, Instant};
-use evenkeel::core::wire::{EthernetAddress, IpCidr};
-use evenkeel::link::{Address, Clock, Device, Packet, PacketOptions, Tap, TapOptions};
+use evenkeel::raw::device::{Address, Device, Packet, PacketOptions, Tap, TapOptions};
+use evenkeel::raw::frame::Pool;
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::process::{Program, Step, System};
+use evenkeel::raw::socket::UdpSocket;
+use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::wire::{EthernetAddress, IpCidr};
 use evenkeel_testing::{in_namespace, pause, run, wait_for};
 
 const RINGS: usize = 4;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use evenkeel::link::Clock;
 use evenkeel::net::{Net, TcpListener, TcpStream, UdpSocket};
+use evenkeel::raw::time::Clock;
 use evenkeel_testing::wait_for;
 
 const SERVER: &str = "10.0.0.2";

@@ -5,14 +5,15 @@
 use std::sync::mpsc;
 use std::thread;
 
-use evenkeel::core::cable::{End, Options, pair};
-use evenkeel::core::host::{Config, Host, System};
-use evenkeel::core::receive::Architecture;
-use evenkeel::core::socket::{Fd, FdSets, Interest, Kinds, PollEntry, Trigger};
-use evenkeel::core::system::{EventQueue, UdpSocket, UserEvent};
-use evenkeel::core::time::{Duration, Instant};
-use evenkeel::core::wire::{IpAddress, IpCidr, IpEndpoint};
-use evenkeel::link::Clock;
+use evenkeel::raw::cable::{End, Options, pair};
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::process::System;
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::socket::{
+    EventQueue, Fd, FdSets, Interest, Kinds, PollEntry, Trigger, UdpSocket, UserEvent,
+};
+use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::wire::{IpAddress, IpCidr, IpEndpoint};
 use evenkeel::{Ended, Engine};
 
 const PORTS: [u16; 3] = [1_001, 1_002, 1_003];

@@ -17,9 +17,9 @@ mod draw;
 use std::net::IpAddr;
 
 use draw::{KINDS, Kind, Traffic};
-use evenkeel::core::host::Config;
-use evenkeel::core::time::Duration;
-use evenkeel::link::{Clock, thread_cpu_time};
+use evenkeel::raw::cpu::thread_cpu_time;
+use evenkeel::raw::host::Config;
+use evenkeel::raw::time::{Clock, Duration};
 use evenkeel_apps::route::active_rules::{ActiveRules, Text};
 use evenkeel_apps::route::flood::{Flood, flood};
 use evenkeel_apps::route::rules::{Compiled, Counters, RuleSet, Surroundings};

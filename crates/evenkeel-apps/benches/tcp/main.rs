@@ -25,8 +25,9 @@ mod shared;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use evenkeel::core::receive::Architecture;
-use evenkeel::link::{cpus, enter_new_network};
+use evenkeel::raw::cpu::cpus;
+use evenkeel::raw::kernel::enter_new_network;
+use evenkeel::raw::receive::Architecture;
 use ours::Rest;
 use shared::{Workload, measure};
 

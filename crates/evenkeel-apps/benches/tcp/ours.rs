@@ -4,17 +4,15 @@ use std::fmt;
 use std::sync::{Arc, Barrier};
 
 use evenkeel::Engine;
-use evenkeel::core::cable::{Options, pair};
-use evenkeel::core::host::{Config, Host, System};
-use evenkeel::core::process::{Program, Step};
-use evenkeel::core::receive::Architecture;
-use evenkeel::core::socket::{ConnectOptions, StreamError};
-use evenkeel::core::stack::IpEndpoint;
-use evenkeel::core::system::{EventQueue, TcpListener, TcpStream};
-use evenkeel::core::tcp::ListenerConfig;
-use evenkeel::core::time::{Duration, Instant};
-use evenkeel::core::wire::{IpAddress, IpCidr};
-use evenkeel::link::Clock;
+use evenkeel::raw::cable::{Options, pair};
+use evenkeel::raw::error::StreamError;
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::process::{Program, Step, System};
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::socket::{ConnectOptions, EventQueue, TcpListener, TcpStream};
+use evenkeel::raw::tcp::ListenerConfig;
+use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::wire::{IpAddress, IpCidr, IpEndpoint};
 
 use crate::shared::{BULK_WINDOW, CHUNK, PORT, Progress, TOGETHER, Workload, on_two_processors};
 

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Barrier;
 
-use evenkeel::core::cable::{End, Options, pair};
-use evenkeel::core::frame::{Frame, Pool};
-use evenkeel::core::interface::Interface as _;
-use evenkeel::link::Clock;
+use evenkeel::raw::cable::{End, Options, pair};
+use evenkeel::raw::device::Interface as _;
+use evenkeel::raw::frame::{Frame, Pool};
+use evenkeel::raw::time::Clock;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::tcp::{Socket, SocketBuffer, State};

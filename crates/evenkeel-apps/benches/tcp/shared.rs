@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use evenkeel::link::{Clock, cpus, pin_to_cpu, prefer_this_thread};
+use evenkeel::raw::cpu::{cpus, pin_to_cpu, prefer_this_thread};
+use evenkeel::raw::time::Clock;
 
 /// Bytes of a write and of a read.
 pub(crate) const CHUNK: usize = 64 << 10;

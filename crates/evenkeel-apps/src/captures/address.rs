@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use evenkeel_core::frame::LinkType;
-use evenkeel_core::wire::{EthernetAddress, IpAddress};
+use evenkeel::raw::frame::LinkType;
+use evenkeel::raw::wire::{EthernetAddress, IpAddress};
 
 /// The EtherType of IPv4.
 pub(super) const IPV4: u16 = 0x0800;

@@ -7,13 +7,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use evenkeel::Engine;
-use evenkeel_core::capture::{Capture, CaptureCounters, Filter};
-use evenkeel_core::host::Host;
-use evenkeel_core::interface::Properties;
-use evenkeel_core::stack::InterfaceId;
-use evenkeel_link::FRAME_BYTES;
-use evenkeel_link::capture::encode::Described;
-use evenkeel_link::capture::{Expression, Frames, Judge, Target};
+use evenkeel::raw::capture::encode::Described;
+use evenkeel::raw::capture::{Capture, CaptureCounters, Expression, Filter, Frames, Judge, Target};
+use evenkeel::raw::device::{FRAME_BYTES, Properties};
+use evenkeel::raw::host::Host;
+use evenkeel::raw::ip::InterfaceId;
 use schemars::JsonSchema;
 use serde::Serialize;
 

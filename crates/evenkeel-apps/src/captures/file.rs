@@ -1,12 +1,11 @@
 //! The sink that writes a capture file.
 
-use evenkeel_core::capture::{CaptureCounters, Captured};
-use evenkeel_core::frame::LinkType;
-use evenkeel_core::stack::InterfaceId;
-use evenkeel_core::time::Duration;
-use evenkeel_link::LinkError;
-use evenkeel_link::capture::encode::{self, Described, Packet};
-use evenkeel_link::capture::{Direction, Output, Target, Totals, Writing};
+use evenkeel::raw::capture::encode::{self, Described, Packet};
+use evenkeel::raw::capture::{CaptureCounters, Captured, Direction, Output, Target, Totals, Writing};
+use evenkeel::raw::device::LinkError;
+use evenkeel::raw::frame::LinkType;
+use evenkeel::raw::ip::InterfaceId;
+use evenkeel::raw::time::Duration;
 
 use super::program::Sink;
 

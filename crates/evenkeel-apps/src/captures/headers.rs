@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use evenkeel_core::frame::LinkType;
-use evenkeel_core::wire::{EthernetAddress, IpAddress, IpProtocol, Ipv4Address, Ipv4Packet, Ipv6Packet};
+use evenkeel::raw::frame::LinkType;
+use evenkeel::raw::wire::{EthernetAddress, IpAddress, IpProtocol, Ipv4Address, Ipv4Packet, Ipv6Packet};
 
 pub use super::address::{Address, Protocol};
 use super::address::{IPV4, IPV6};

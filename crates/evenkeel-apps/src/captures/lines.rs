@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use evenkeel_core::capture::Captured;
+use evenkeel::raw::capture::Captured;
 
 use super::headers::{Detail, Headers, Protocol};
 use super::program::{Sink, shared};
@@ -66,7 +66,7 @@ impl Lines {
     }
 
     /// Waits until everything is printed, or for `patience`.
-    pub fn finish(&mut self, patience: evenkeel_core::time::Duration) {
+    pub fn finish(&mut self, patience: evenkeel::raw::time::Duration) {
         if let Some(pieces) = self.pieces.take() {
             // If there is no room, the reader has stopped.
             let _ = pieces.try_send(core::mem::take(&mut self.text));
@@ -144,7 +144,7 @@ fn line(
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::frame::LinkType;
+    use evenkeel::raw::frame::LinkType;
 
     use super::*;
 

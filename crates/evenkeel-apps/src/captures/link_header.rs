@@ -1,7 +1,7 @@
 //! Link-layer headers: sender, destination, and the start of the packet.
 
-use evenkeel_core::frame::LinkType;
-use evenkeel_core::wire::{EthernetAddress, EthernetFrame};
+use evenkeel::raw::frame::LinkType;
+use evenkeel::raw::wire::{EthernetAddress, EthernetFrame};
 
 use super::address::{Address, IPV4, IPV6, Protocol};
 

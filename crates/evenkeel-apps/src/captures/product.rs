@@ -1,7 +1,7 @@
 //! The output of a monitor: one of the sinks.
 
-use evenkeel_core::capture::Captured;
-use evenkeel_core::time::Duration;
+use evenkeel::raw::capture::Captured;
+use evenkeel::raw::time::Duration;
 
 use super::file::CaptureFile;
 use super::lines::Lines;

@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel_core::capture::{Capture, CaptureCounters, Captured};
-use evenkeel_core::host::{Host, System};
-use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{BindError, SocketId};
-use evenkeel_core::system::CaptureSocket;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::{Clock, LISTEN_BYTES};
+use evenkeel::raw::capture::{Capture, CaptureCounters, CaptureSocket, Captured};
+use evenkeel::raw::device::LISTEN_BYTES;
+use evenkeel::raw::error::BindError;
+use evenkeel::raw::host::Host;
+use evenkeel::raw::process::{Program, Step, System};
+use evenkeel::raw::socket::SocketId;
+use evenkeel::raw::time::{Clock, Duration, Instant};
 
 /// A consumer of captured frames.
 pub trait Sink: fmt::Debug + Send {

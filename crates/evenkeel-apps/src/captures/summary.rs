@@ -1,7 +1,7 @@
 //! The sink that counts frames by protocol and by pair of sender and destination.
 
-use evenkeel_core::capture::Captured;
-use evenkeel_core::time::Duration;
+use evenkeel::raw::capture::Captured;
+use evenkeel::raw::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -1,6 +1,6 @@
 //! The colours and markers of curves.
 
-use evenkeel_core::receive::Architecture;
+use evenkeel::raw::receive::Architecture;
 
 use super::svg::SERIES;
 

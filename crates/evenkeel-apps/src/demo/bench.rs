@@ -6,18 +6,17 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use evenkeel::Engine;
-use evenkeel::link::{self, Clock};
-use evenkeel_core::cable::{self, End};
-use evenkeel_core::drop::LinkDrop;
-use evenkeel_core::frame::Pool;
-use evenkeel_core::host::{Config, Host, System};
-use evenkeel_core::interface::Interface;
-use evenkeel_core::process::{ProcessId, Program, Step};
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::Datagrams;
-use evenkeel_core::system::UdpSocket;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::{
+use evenkeel::raw::cable::{self, End};
+use evenkeel::raw::cpu;
+use evenkeel::raw::device::Interface;
+use evenkeel::raw::drops::LinkDrop;
+use evenkeel::raw::frame::Pool;
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::process::{ProcessId, Program, Step, System};
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::socket::{Datagrams, UdpSocket};
+use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, IpCidr,
     IpEndpoint, Ipv4Address,
 };
@@ -83,7 +82,7 @@ pub(super) fn measure(conditions: &Conditions, offered_pps: u64, repeats: &mut u
 
 fn measure_once(conditions: &Conditions, offered_pps: u64) -> io::Result<Point> {
     let clock = Clock::start();
-    let cpus = link::cpus();
+    let cpus = cpu::cpus();
     let options = |name, number| cable::Options { ring_pkts: 512, ..cable::Options::new(name, number) };
     let (generator, end) = cable::pair(
         options("generator", 1),
@@ -380,7 +379,7 @@ fn drops(observed: &Observed, wire: cable::WireCounters) -> Vec<Drop> {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::demux::steering_hash;
+    use evenkeel::raw::device::steering_hash;
 
     use super::*;
 

@@ -12,11 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use evenkeel::link::{self, Address, Clock, Packet, PacketOptions, ThreadMeter};
-use evenkeel_core::frame::Pool;
-use evenkeel_core::interface::{Interface, TxQueue as _};
-use evenkeel_core::time::Duration;
-use evenkeel_core::wire::{EthernetAddress, IpEndpoint};
+use evenkeel::raw::cpu::{self, ThreadMeter};
+use evenkeel::raw::device::{Address, Interface, Packet, PacketOptions, TxQueue as _};
+use evenkeel::raw::frame::Pool;
+use evenkeel::raw::kernel;
+use evenkeel::raw::time::{Clock, Duration};
+use evenkeel::raw::wire::{EthernetAddress, IpEndpoint};
 
 use super::bench::{GENERATOR, HOST, PAYLOAD, SERVICE_PORT};
 use super::machine;
@@ -49,7 +50,7 @@ pub(super) fn run(
     // A thread of its own: the namespace ends with it, and the veth pair with the namespace.
     thread::scope(|scope| {
         let measured = scope.spawn(|| {
-            link::enter_new_network().map_err(|e| format!("no network namespace of its own: {e}"))?;
+            kernel::enter_new_network().map_err(|e| format!("no network namespace of its own: {e}"))?;
             set_up()?;
             let mut points = Vec::new();
             for &load in loads {
@@ -71,7 +72,7 @@ pub(super) fn run(
 }
 
 fn set_up() -> Result<(), String> {
-    let cpu = link::cpus().get(1).copied().unwrap_or(0);
+    let cpu = cpu::cpus().get(1).copied().unwrap_or(0);
     let steer = format!(
         "mount -t sysfs sysfs /sys && echo {:x} > /sys/class/net/ekhost/queues/rx-0/rps_cpus",
         1_u64 << cpu
@@ -92,7 +93,7 @@ fn set_up() -> Result<(), String> {
 
 fn measure(load: u64, work: Duration, window: Duration) -> io::Result<KernelPoint> {
     let clock = Clock::start();
-    let cpus = link::cpus();
+    let cpus = cpu::cpus();
     let socket = UdpSocket::bind((IpAddr::from(HOST), SERVICE_PORT))?;
     socket.set_read_timeout(Some(PATIENCE))?;
     let options = PacketOptions { address: Address::Device, ..PacketOptions::default() };
@@ -129,7 +130,7 @@ impl Core {
     /// time that the service itself used in user mode.
     fn taken(&self) -> io::Result<(Duration, Duration)> {
         let service = self.service.read().unwrap_or_default();
-        let all = link::taken_from_kernel(self.cpu)?;
+        let all = cpu::taken_from_kernel(self.cpu)?;
         Ok((all, service.ran.saturating_sub(service.system)))
     }
 

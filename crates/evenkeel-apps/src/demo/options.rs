@@ -1,6 +1,6 @@
 //! The settings of a demonstration, and its progress reports.
 
-use evenkeel_core::time::Duration;
+use evenkeel::raw::time::Duration;
 
 /// The settings of a demonstration.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use evenkeel::link::{self, Clock};
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::time::Duration;
+use evenkeel::raw::cpu;
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::time::{Clock, Duration};
 
 use super::bench::{Conditions, FRAME_BYTES, VICTIM_PPS, measure, shared_queue};
 use super::options::{Options, Progress};
@@ -113,7 +113,7 @@ fn runs(architectures: &[Architecture], queues: usize) -> Vec<Run> {
 fn setup(options: &Options) -> Setup {
     Setup {
         machine: machine::processor(),
-        cores: link::cpus().len(),
+        cores: cpu::cpus().len(),
         work_ns: options.work.as_nanos() as u64,
         frame_bytes: FRAME_BYTES,
         queues: options.queues,

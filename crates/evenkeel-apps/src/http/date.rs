@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use evenkeel_link::Utc;
+use evenkeel::raw::time::Utc;
 
 /// A date: `Sun, 06 Nov 1994 08:49:37 GMT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

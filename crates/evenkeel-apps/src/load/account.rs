@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::AddAssign;
 
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::time::{Duration, Instant};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde::ser::SerializeMap as _;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::time::{Duration, Instant};
 
 use super::account::{Account, Failure, Job};
 use super::arrivals::Arrivals;

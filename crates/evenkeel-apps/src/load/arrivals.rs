@@ -1,6 +1,6 @@
 //! The times at which requests are due. They are decided beforehand, whatever the server does (open loop).
 
-use evenkeel_core::time::Duration;
+use evenkeel::raw::time::Duration;
 
 use super::curve::Curve;
 use super::plan::Share;

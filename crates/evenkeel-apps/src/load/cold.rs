@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::ops::Add;
 
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::Serialize;
 

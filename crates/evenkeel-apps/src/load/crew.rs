@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
-use evenkeel_core::time::Instant;
-use evenkeel_link::{Clock, EventFd, Halt};
+use evenkeel::raw::time::{Clock, Instant};
+use evenkeel::raw::wait::{EventFd, Halt};
 
 use super::effort::Meter;
 use super::generator::Glance;

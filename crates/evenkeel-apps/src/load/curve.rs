@@ -1,6 +1,6 @@
 //! The number of requests a second that are wanted over time.
 
-use evenkeel_core::time::Duration;
+use evenkeel::raw::time::Duration;
 
 /// A rate that changes in steps, over a limited time.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,7 +2,7 @@
 
 use core::f64::consts::TAU;
 
-use evenkeel_core::time::Duration;
+use evenkeel::raw::time::Duration;
 
 use super::curve::{Curve, Step};
 use crate::dice::Dice;

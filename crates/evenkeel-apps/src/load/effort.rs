@@ -1,7 +1,7 @@
 //! The processor time that a generator's thread uses.
 
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::{ThreadMeter, ThreadTime};
+use evenkeel::raw::cpu::{ThreadMeter, ThreadTime};
+use evenkeel::raw::time::{Duration, Instant};
 
 use super::report::Effort;
 

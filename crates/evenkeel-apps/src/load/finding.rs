@@ -1,7 +1,7 @@
 //! The choice among the server's addresses: the first to which a connection is established is used (RFC
 //! 8305).
 
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::time::{Duration, Instant};
 
 use super::account::Failure;
 

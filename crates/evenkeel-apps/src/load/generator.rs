@@ -9,8 +9,7 @@
 
 use std::collections::VecDeque;
 
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_timers::{Timer, Timers};
+use evenkeel::raw::time::{Duration, Instant, Timer, Timers};
 
 use super::account::{Account, Counts, Failure, Job};
 use super::agenda::Agenda;

@@ -3,8 +3,10 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use evenkeel_core::time::Duration;
-use evenkeel_link::{Clock, Connections, Happened, Stop, set_timer_slack};
+use evenkeel::raw::cpu::set_timer_slack;
+use evenkeel::raw::kernel::{Connections, Happened};
+use evenkeel::raw::signal::Stop;
+use evenkeel::raw::time::{Clock, Duration};
 
 use super::crew::{self, Chosen, Seat};
 use super::generator::Generator;

@@ -1,6 +1,6 @@
 //! The plan of a generator.
 
-use evenkeel_core::time::Duration;
+use evenkeel::raw::time::Duration;
 
 use super::arrivals::Spacing;
 use super::curve::Curve;

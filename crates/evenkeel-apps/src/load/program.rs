@@ -5,15 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use evenkeel::Engine;
-use evenkeel_core::host::System;
-use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{ConnectError, Event, Fd, StreamError};
-use evenkeel_core::stack::{InterfaceId, IpEndpoint};
-use evenkeel_core::system::{EventQueue, TcpStream};
-use evenkeel_core::tcp::ListenerConfig;
-use evenkeel_core::tcp::connection::Error;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::Clock;
+use evenkeel::raw::error::{ConnectError, StreamError};
+use evenkeel::raw::ip::InterfaceId;
+use evenkeel::raw::process::{Program, Step, System};
+use evenkeel::raw::socket::{Event, EventQueue, Fd, TcpStream};
+use evenkeel::raw::tcp::ListenerConfig;
+use evenkeel::raw::tcp::connection::Error;
+use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::wire::IpEndpoint;
 
 use super::effort::Meter;
 use super::generator::{Generator, Glance};

@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use evenkeel_core::time::Duration;
+use evenkeel::raw::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 

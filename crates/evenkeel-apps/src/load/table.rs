@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::time::{Duration, Instant};
 
 use super::*;
 use crate::http::table::{RESPONSES, Row, assert_all, cuts};

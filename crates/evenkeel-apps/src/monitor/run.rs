@@ -4,18 +4,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use evenkeel::raw::cable::{self, WireCounters};
+use evenkeel::raw::capture::bpf::Program;
+use evenkeel::raw::capture::encode::Described;
+use evenkeel::raw::capture::{
+    Capture, CaptureCounters, Expression, FilterError, Frames, Judge, KEPT_BYTES_MAX, PassedOver, Target,
+};
+use evenkeel::raw::cpu::cpus;
+use evenkeel::raw::device::{Descriptors, DeviceSpec, Listen};
+use evenkeel::raw::frame::LinkType;
+use evenkeel::raw::host::Config;
+use evenkeel::raw::ip::InterfaceId;
+use evenkeel::raw::signal::Stop;
+use evenkeel::raw::time::{Clock, Duration};
+use evenkeel::raw::wire::EthernetAddress;
 use evenkeel::{Ended, Engine};
-use evenkeel_core::bpf::Program;
-use evenkeel_core::cable::{self, WireCounters};
-use evenkeel_core::capture::{Capture, CaptureCounters, KEPT_BYTES_MAX};
-use evenkeel_core::frame::LinkType;
-use evenkeel_core::host::Config;
-use evenkeel_core::stack::InterfaceId;
-use evenkeel_core::time::Duration;
-use evenkeel_core::wire::EthernetAddress;
-use evenkeel_link::capture::encode::Described;
-use evenkeel_link::capture::{Expression, FilterError, Frames, Judge, PassedOver, Target};
-use evenkeel_link::{Clock, Descriptors, DeviceSpec, Listen, Stop, cpus};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -163,7 +166,7 @@ pub fn on_devices(
     let opened = devices.iter().enumerate().map(|(index, device)| {
         let filter = kernel.as_ref().and_then(|programs| programs.get(index)).cloned();
         let listen = Listen { filter, promiscuous: setup.promiscuous };
-        evenkeel_link::listen(device, &listen, ring_pkts, clock)
+        evenkeel::raw::device::listen(device, &listen, ring_pkts, clock)
     });
     let opened = opened.collect::<Result<Vec<_>, _>>()?;
     let ends: Vec<_> = opened.iter().map(|device| device.info().descriptors).collect();
@@ -187,7 +190,7 @@ pub fn on_devices(
     let ended = running.drive(limits, None, None)?;
     // What was in the ring when the end was asked for is taken in; what comes later is not.
     if ended == Ended::Stopped || ended == Ended::Time {
-        ends.iter().flat_map(Descriptors::list).for_each(|(_, fd)| evenkeel_link::shut(&fd));
+        ends.iter().flat_map(Descriptors::list).for_each(|(_, fd)| evenkeel::raw::kernel::shut(&fd));
         running.drain()?;
     }
     running.finish(None)

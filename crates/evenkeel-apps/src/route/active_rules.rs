@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use evenkeel::raw::ip::InterfaceId;
+use evenkeel::raw::screen::{Screened, Verdict};
+use evenkeel::raw::time::Instant;
 use evenkeel_base::SplitMix64;
-use evenkeel_core::screen::Verdict;
-use evenkeel_core::stack::{InterfaceId, Screened};
-use evenkeel_core::time::Instant;
 use schemars::JsonSchema;
 use serde::Serialize;
 

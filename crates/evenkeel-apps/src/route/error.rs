@@ -35,8 +35,8 @@ impl From<io::Error> for RouterError {
     }
 }
 
-impl From<evenkeel_link::LinkError> for RouterError {
-    fn from(error: evenkeel_link::LinkError) -> Self {
+impl From<evenkeel::raw::device::LinkError> for RouterError {
+    fn from(error: evenkeel::raw::device::LinkError) -> Self {
         Self::HostSetup(error.into())
     }
 }

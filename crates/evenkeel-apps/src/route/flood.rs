@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use evenkeel::Engine;
-use evenkeel_core::cable::{self, End};
-use evenkeel_core::host::{AddInterfaceError, Config, Host};
-use evenkeel_core::interface::Interface as _;
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::{Route, Via};
-use evenkeel_core::time::Duration;
-use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, IpEndpoint};
-use evenkeel_link::{Clock, ReportRequests, Stop};
+use evenkeel::raw::cable::{self, End};
+use evenkeel::raw::device::Interface as _;
+use evenkeel::raw::host::{AddInterfaceError, Config, Host};
+use evenkeel::raw::ip::{Route, Via};
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::signal::{ReportRequests, Stop};
+use evenkeel::raw::time::{Clock, Duration};
+use evenkeel::raw::wire::{EthernetAddress, IpAddress, IpCidr, IpEndpoint};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! Checks that a router's links fit together. Certain mistakes are errors; unlikely settings give warnings.
 
-use evenkeel_core::wire::{IpAddress, IpCidr};
-use evenkeel_link::DeviceSpec;
+use evenkeel::raw::device::DeviceSpec;
+use evenkeel::raw::wire::{IpAddress, IpCidr};
 
 use super::error::RouterError;
 use super::plan::network;

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
-use evenkeel_core::stack::Transit;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::capture::{self, Described, Direction, Output, Packet, Target, Writing};
-use evenkeel_link::{Clock, LinkError};
+use evenkeel::raw::capture::{Described, Direction, Output, Packet, Target, Writing, encode};
+use evenkeel::raw::device::LinkError;
+use evenkeel::raw::screen::Transit;
+use evenkeel::raw::time::{Clock, Duration, Instant};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -97,7 +97,7 @@ impl Log {
         let described =
             |name: &String| Described { name: name.clone(), snaplen: SNAPLEN as u32, ..Described::default() };
         let mut header = Vec::new();
-        capture::begin(&mut header, "", &links.iter().map(described).collect::<Vec<_>>());
+        encode::begin(&mut header, "", &links.iter().map(described).collect::<Vec<_>>());
         let now = clock.wall_nanos(clock.now());
         let output = Output::open(Target::File(path.to_owned()), header, now)?;
         let writing = output.writing();
@@ -116,7 +116,7 @@ impl Log {
         let frame = transit.frame();
         let bytes = frame.get(..SNAPLEN).unwrap_or(frame);
         let Some(output) = &mut self.output else { return };
-        if !output.has_room(bytes.len() + capture::encode::comment_overhead(remark)) {
+        if !output.has_room(bytes.len() + encode::comment_overhead(remark)) {
             self.gap += 1;
             return add(&self.handle.counts.lost);
         }

@@ -4,11 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use evenkeel::Observer;
 use evenkeel::metrics::Snapshot;
-use evenkeel_core::drop::QueueDrop;
-use evenkeel_core::host::Host;
-use evenkeel_core::process::ProcessId;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::Clock;
+use evenkeel::raw::drops::QueueDrop;
+use evenkeel::raw::host::Host;
+use evenkeel::raw::process::ProcessId;
+use evenkeel::raw::time::{Clock, Duration, Instant};
 
 use super::report::{KernelReport, Line, Routed, ScreeningReport, Stall, lock};
 use super::screen::Report;

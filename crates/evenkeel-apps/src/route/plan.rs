@@ -5,8 +5,8 @@ use core::fmt;
 use core::str::FromStr;
 use std::net::IpAddr;
 
-use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv6Address};
-use evenkeel_link::hardware_address;
+use evenkeel::raw::device::hardware_address;
+use evenkeel::raw::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv6Address};
 
 use crate::link_plan::parse_cidr;
 

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel::metrics::Snapshot;
-use evenkeel_core::stack::InterfaceId;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::Status;
+use evenkeel::raw::device::Status;
+use evenkeel::raw::ip::InterfaceId;
+use evenkeel::raw::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::Serialize;
 

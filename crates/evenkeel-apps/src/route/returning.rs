@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
+use evenkeel::raw::ip::InterfaceId;
+use evenkeel::raw::time::Clock;
 use evenkeel::{Engine, Notice, Replacer};
-use evenkeel_core::stack::InterfaceId;
-use evenkeel_link::Clock;
 
 use super::kernel::Arrivals;
 use super::report::{SharedStatus, lock};

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use evenkeel::Engine;
-use evenkeel_core::host::{Config, Host};
-use evenkeel_link::{
-    Address, Clock, Device, DeviceSpec, NetSpec, Packet, PacketOptions, Stop, Tap, TapOptions,
-    refuse_kernel_forwarding,
+use evenkeel::raw::device::{
+    Address, Device, DeviceSpec, NetSpec, Packet, PacketOptions, Tap, TapOptions, refuse_kernel_forwarding,
 };
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::signal::Stop;
+use evenkeel::raw::time::Clock;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -146,7 +147,7 @@ impl Router {
     }
 
     fn check_cores(&self) -> Result<(), RouterError> {
-        let usable = evenkeel_link::cpus();
+        let usable = evenkeel::raw::cpu::cpus();
         for (index, core) in self.cores.iter().enumerate() {
             let problem = if !usable.contains(core) {
                 let usable: Vec<_> = usable.iter().map(ToString::to_string).collect();
@@ -214,7 +215,7 @@ impl Router {
                     &TapOptions { queues, kernel_addresses, address, ..TapOptions::default() },
                 )?)]
             }
-            other @ DeviceSpec::Pcap(_) => vec![evenkeel_link::open(other, clock)?],
+            other @ DeviceSpec::Pcap(_) => vec![evenkeel::raw::device::open(other, clock)?],
         })
     }
 }

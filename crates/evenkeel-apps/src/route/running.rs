@@ -5,9 +5,10 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::{iter, thread};
 
+use evenkeel::raw::device::{Address, DeviceSpec};
+use evenkeel::raw::signal::hangup_events;
+use evenkeel::raw::time::{Clock, Duration, Instant};
 use evenkeel::{Engine, Group, Remote};
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::{Address, Clock, DeviceSpec, hangup_events};
 
 use super::active_rules::{ActiveRules, RuleScreener};
 use super::error::RouterError;

@@ -4,13 +4,10 @@ use core::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use evenkeel_core::host::System;
-use evenkeel_core::process::{Program, Step};
-use evenkeel_core::screen::Verdict;
-use evenkeel_core::socket::BindError;
-use evenkeel_core::stack::{Screened, Transit};
-use evenkeel_core::system::Screen;
-use evenkeel_core::time::Instant;
+use evenkeel::raw::error::BindError;
+use evenkeel::raw::process::{Program, Step, System};
+use evenkeel::raw::screen::{Screen, Screened, Transit, Verdict};
+use evenkeel::raw::time::Instant;
 
 /// The most packets judged in one step: between two steps other processes may run.
 const PACKETS_PER_STEP: usize = 8;
@@ -20,8 +17,7 @@ const PACKETS_PER_STEP: usize = 8;
 /// Any `FnMut(&Transit) -> Verdict` is a screener:
 ///
 /// ```
-/// use evenkeel::core::screen::Verdict;
-/// use evenkeel::core::stack::Transit;
+/// use evenkeel::raw::screen::{Transit, Verdict};
 /// use evenkeel_apps::route::screen::{Report, Screener, Screening};
 ///
 /// /// Refuses IPv4 packets with options.

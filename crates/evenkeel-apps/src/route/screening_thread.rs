@@ -8,13 +8,11 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 
 use evenkeel::Engine;
-use evenkeel_core::host::System;
-use evenkeel_core::process::{Program, Step};
-use evenkeel_core::screen::Verdict;
-use evenkeel_core::stack::InterfaceId;
-use evenkeel_core::system::Screen;
-use evenkeel_core::time::Duration;
-use evenkeel_link::EventFd;
+use evenkeel::raw::ip::InterfaceId;
+use evenkeel::raw::process::{Program, Step, System};
+use evenkeel::raw::screen::{Screen, Verdict};
+use evenkeel::raw::time::Duration;
+use evenkeel::raw::wait::EventFd;
 
 use super::screen::{Report, ScreenQueue};
 

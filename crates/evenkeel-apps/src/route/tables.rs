@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_core::host::Host;
-use evenkeel_core::stack::{InterfaceId, Route, Via};
-use evenkeel_core::time::Instant;
-use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
+use evenkeel::raw::host::Host;
+use evenkeel::raw::ip::{InterfaceId, Route, Via};
+use evenkeel::raw::time::Instant;
+use evenkeel::raw::wire::{EthernetAddress, IpAddress, IpCidr};
 
 use super::plan::{StaticNeighbor, StaticRoute, Way};
 
@@ -155,8 +155,8 @@ fn interface(name: Option<&str>, address: Option<IpAddress>, links: &[Place]) ->
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::cable;
-    use evenkeel_core::host::Config;
+    use evenkeel::raw::cable;
+    use evenkeel::raw::host::Config;
 
     use super::*;
 
@@ -227,13 +227,13 @@ mod tests {
             let (end, _other) = cable::pair(cable::Options::new("a", 1), cable::Options::new("b", 2));
             host.add_interface(Box::new(end), &place.addresses, Instant::ZERO).unwrap();
         }
-        let before = evenkeel_link::thread_cpu_time();
+        let before = evenkeel::raw::cpu::thread_cpu_time();
         let first = Tables::of(&routes("10.0.2.2"), &links()).unwrap();
         first.apply(&Tables::default(), &mut host, Instant::ZERO).unwrap();
         let second = Tables::of(&routes("10.0.1.2"), &links()).unwrap();
         second.apply(&first, &mut host, Instant::ZERO).unwrap();
         assert!(host.route_count() >= 100_000);
-        let taken = evenkeel_link::thread_cpu_time() - before;
+        let taken = evenkeel::raw::cpu::thread_cpu_time() - before;
         assert!(taken.as_secs() < 10, "{taken:?}");
     }
 

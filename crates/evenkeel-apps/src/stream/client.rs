@@ -5,14 +5,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use evenkeel_core::host::System;
-use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{Event, StreamError};
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::system::{EventQueue, TcpStream};
-use evenkeel_core::tcp::connection::Info;
-use evenkeel_core::tcp::state::State;
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::error::StreamError;
+use evenkeel::raw::process::{Program, Step, System};
+use evenkeel::raw::socket::{Event, EventQueue, TcpStream};
+use evenkeel::raw::tcp::connection::Info;
+use evenkeel::raw::tcp::state::State;
+use evenkeel::raw::time::{Duration, Instant};
+use evenkeel::raw::wire::IpEndpoint;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -398,8 +397,8 @@ impl Program for Client {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::system::TcpListener;
-    use evenkeel_core::tcp::ListenerConfig;
+    use evenkeel::raw::socket::TcpListener;
+    use evenkeel::raw::tcp::ListenerConfig;
 
     use super::*;
     use crate::two_hosts::{ADDRESSES, TwoHosts};

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::cable::End;
-use evenkeel_core::time::Duration;
-use evenkeel_link::Clock;
+use evenkeel::raw::cable::End;
+use evenkeel::raw::time::{Clock, Duration};
 use schemars::JsonSchema;
 use serde::Serialize;
 

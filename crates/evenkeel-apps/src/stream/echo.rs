@@ -1,7 +1,7 @@
 //! A service that sends back what it receives (RFC 862, TCP).
 
-use evenkeel_core::socket::StreamError;
-use evenkeel_core::stack::IpEndpoint;
+use evenkeel::raw::error::StreamError;
+use evenkeel::raw::wire::IpEndpoint;
 
 use super::session::{CHUNK, Progress, Service, Stream};
 

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::net::SocketAddr;
 
 pub use evenkeel::metrics::{Listener as ListenerReport, Tcp as TcpReport};
-use evenkeel_core::host::Host;
-use evenkeel_core::tcp::congestion::Window;
-use evenkeel_core::tcp::connection::Info;
-use evenkeel_core::tcp::recovery::RecoveryState;
-use evenkeel_core::tcp::{FourTuple, Rate};
-use evenkeel_core::time::Duration;
+use evenkeel::raw::host::Host;
+use evenkeel::raw::tcp::congestion::Window;
+use evenkeel::raw::tcp::connection::Info;
+use evenkeel::raw::tcp::recovery::RecoveryState;
+use evenkeel::raw::tcp::{FourTuple, Rate};
+use evenkeel::raw::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 

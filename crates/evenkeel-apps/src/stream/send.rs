@@ -5,15 +5,14 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel_core::host::System;
-use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{ConnectError, ConnectOptions, StreamError};
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::system::{EventQueue, TcpStream};
-use evenkeel_core::tcp::FourTuple;
-use evenkeel_core::tcp::connection::{Error, Info};
-use evenkeel_core::tcp::state::State;
-use evenkeel_core::time::Duration;
+use evenkeel::raw::error::{ConnectError, StreamError};
+use evenkeel::raw::process::{Program, Step, System};
+use evenkeel::raw::socket::{ConnectOptions, EventQueue, TcpStream};
+use evenkeel::raw::tcp::FourTuple;
+use evenkeel::raw::tcp::connection::{Error, Info};
+use evenkeel::raw::tcp::state::State;
+use evenkeel::raw::time::Duration;
+use evenkeel::raw::wire::IpEndpoint;
 
 use super::pattern::Pattern;
 use super::session::{CHUNK, now};
@@ -406,8 +405,8 @@ fn saying(data: &[u8]) -> ConnectOptions<'_> {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::system::TcpListener;
-    use evenkeel_core::tcp::ListenerConfig;
+    use evenkeel::raw::socket::TcpListener;
+    use evenkeel::raw::tcp::ListenerConfig;
 
     use super::*;
     use crate::two_hosts::{ADDRESSES, TwoHosts};

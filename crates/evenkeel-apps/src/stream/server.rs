@@ -4,13 +4,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use evenkeel_core::host::System;
-use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{ReceiveError, StreamError};
-use evenkeel_core::system::{EventQueue, TcpListener, TcpStream};
-use evenkeel_core::tcp::ListenerConfig;
-use evenkeel_core::tcp::connection::Error;
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::error::{ReceiveError, StreamError};
+use evenkeel::raw::process::{Program, Step, System};
+use evenkeel::raw::socket::{EventQueue, TcpListener, TcpStream};
+use evenkeel::raw::tcp::ListenerConfig;
+use evenkeel::raw::tcp::connection::Error;
+use evenkeel::raw::time::{Duration, Instant};
 
 use super::session::{Progress, Service, Stream};
 use super::streams::Streams;
@@ -210,14 +209,14 @@ impl<S: Service> Program for Server<S> {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::host::{Config, Host};
-    use evenkeel_core::socket::ListenError;
-    use evenkeel_core::time::Instant;
+    use evenkeel::raw::error::ListenError;
+    use evenkeel::raw::host::{Config, Host};
+    use evenkeel::raw::time::Instant;
 
     use super::*;
     use crate::stream::{Echo, Sink};
     use crate::two_hosts::{ADDRESSES, TwoHosts};
-    use evenkeel_core::wire::IpEndpoint;
+    use evenkeel::raw::wire::IpEndpoint;
 
     /// Five clients connect, and the server has descriptors for two at a time.
     #[test]

@@ -3,11 +3,11 @@
 
 use core::fmt;
 
-use evenkeel_core::host::System;
-use evenkeel_core::socket::StreamError;
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::system::TcpStream;
-use evenkeel_core::time::Duration;
+use evenkeel::raw::error::StreamError;
+use evenkeel::raw::process::System;
+use evenkeel::raw::socket::TcpStream;
+use evenkeel::raw::time::Duration;
+use evenkeel::raw::wire::IpEndpoint;
 
 use super::tally::Counters;
 

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use evenkeel_link::EventFd;
+use evenkeel::raw::wait::EventFd;
 
 /// The maximum number of bytes of a piece of input.
 const PIECE: usize = 64 << 10;

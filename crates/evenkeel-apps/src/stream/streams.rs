@@ -1,6 +1,6 @@
 //! The streams of a program, each with the program's own state for it.
 
-use evenkeel_core::system::TcpStream;
+use evenkeel::raw::socket::TcpStream;
 use std::collections::VecDeque;
 
 /// A table of streams by number, with a queue of those that have more to do than one step allows.
@@ -83,7 +83,7 @@ impl<T> Streams<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel_core::socket::Fd;
+    use evenkeel::raw::socket::Fd;
 
     #[test]
     fn each_is_busy_once_and_those_gone_are_not() {

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use evenkeel_core::socket::ListenError;
+use evenkeel::raw::error::ListenError;
 
 /// A counter that one thread writes and others read.
 #[derive(Debug, Default)]

@@ -1,9 +1,8 @@
 //! A service of one document over HTTP/1.x: the responder of [`crate::http`] on streams.
 
-use evenkeel_core::socket::StreamError;
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::time::Duration;
-use evenkeel_link::Clock;
+use evenkeel::raw::error::StreamError;
+use evenkeel::raw::time::{Clock, Duration};
+use evenkeel::raw::wire::IpEndpoint;
 
 use super::session::{CHUNK, Progress, Service, Stream};
 use crate::http::{Document, HttpDate, Responder};

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use evenkeel_core::cable::End;
-use evenkeel_core::time::Instant;
-use evenkeel_link::{Clock, Device, Stop};
+use evenkeel::raw::cable::End;
+use evenkeel::raw::device::Device;
+use evenkeel::raw::signal::Stop;
+use evenkeel::raw::time::{Clock, Instant};
 
 use super::Options;
 use super::emulator::{Emulator, Remote};
@@ -34,7 +35,7 @@ pub fn cable(name: &'static str, number: u8) -> (End, Link) {
 /// Opens a network interface of the calling thread's namespace, with the kernel's time stamps of frames.
 ///
 /// # Errors
-/// [`evenkeel_link::LinkError`], as [`io::Error`]
+/// [`evenkeel::raw::device::LinkError`], as [`io::Error`]
 pub fn device(name: &str) -> io::Result<Link> {
     Ok(Link::Device(links::packet(name).map_err(io::Error::other)?))
 }
@@ -105,7 +106,7 @@ impl Drop for Between {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::time::Duration;
+    use evenkeel::raw::time::Duration;
     use evenkeel_wan::Settings;
 
     use super::super::RealTime;

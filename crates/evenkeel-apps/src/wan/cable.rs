@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use evenkeel_core::cable::End;
-use evenkeel_core::frame::Pool;
-use evenkeel_core::interface::Interface as _;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::{Clock, ReportRequests, Stop};
+use evenkeel::raw::cable::End;
+use evenkeel::raw::device::Interface as _;
+use evenkeel::raw::frame::Pool;
+use evenkeel::raw::signal::{ReportRequests, Stop};
+use evenkeel::raw::time::{Clock, Duration, Instant};
 use evenkeel_wan::{Settings, Size};
 use schemars::JsonSchema;
 use serde::Serialize;

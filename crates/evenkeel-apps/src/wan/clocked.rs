@@ -1,6 +1,6 @@
 //! The decision of a thread whether to poll the clock or to halt.
 
-use evenkeel_core::time::{Duration, Instant, nanos};
+use evenkeel::raw::time::{Duration, Instant, nanos};
 
 /// The action of a thread until the next frame is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

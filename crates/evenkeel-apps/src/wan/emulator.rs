@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use evenkeel_core::frame::{BUFFER_BYTES, Pool};
-use evenkeel_core::interface::Interface as _;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::{
-    Clock, Device, Halt, Notifier, Stop, ThreadMeter, ThreadTime, Woken, buffer_bytes_for, pin_to_cpu,
-    prefer_this_thread, run_in_real_time, set_timer_slack,
+use evenkeel::raw::cpu::{
+    ThreadMeter, ThreadTime, pin_to_cpu, prefer_this_thread, run_in_real_time, set_timer_slack,
 };
+use evenkeel::raw::device::{Device, Interface as _, buffer_bytes_for};
+use evenkeel::raw::frame::{BUFFER_BYTES, Pool};
+use evenkeel::raw::signal::Stop;
+use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::wait::{Halt, Notifier, Woken};
 use evenkeel_wan::{Rng, Settings};
 
 use super::clocked::{Margin, Until};
@@ -244,7 +245,7 @@ impl Emulator {
     }
 
     /// Connects a link to an end of a cable.
-    pub(super) fn take_cable(&mut self, port: usize, mut end: evenkeel_core::cable::End) -> io::Result<()> {
+    pub(super) fn take_cable(&mut self, port: usize, mut end: evenkeel::raw::cable::End) -> io::Result<()> {
         end.attach(&mut self.pool).map_err(io::Error::other)?;
         end.set_waker(self.halt.waker());
         self.ports[port].interface = Some(Box::new(end));

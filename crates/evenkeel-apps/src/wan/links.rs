@@ -1,7 +1,7 @@
 //! The devices of the links: their opening, and their changes while the emulator runs.
 
-use evenkeel_core::cable::{self, End};
-use evenkeel_link::{
+use evenkeel::raw::cable::{self, End};
+use evenkeel::raw::device::{
     Device, DeviceChange, DeviceSpec, LinkError, Packet, PacketOptions, Tap, TapOptions, device_now,
 };
 

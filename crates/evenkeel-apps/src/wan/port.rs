@@ -2,10 +2,9 @@
 
 use std::collections::VecDeque;
 
-use evenkeel_core::frame::{Frame, Metadata, Pool};
-use evenkeel_core::interface::{Burst, Interface, Seen};
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::{Clock, Device, DeviceInfo, Refusal, Status};
+use evenkeel::raw::device::{Burst, Device, DeviceInfo, Interface, Refusal, Seen, Status};
+use evenkeel::raw::frame::{Frame, Metadata, Pool};
+use evenkeel::raw::time::{Clock, Duration, Instant};
 use evenkeel_wan::{Path, Rng, Settings};
 
 use super::wall::Wall;

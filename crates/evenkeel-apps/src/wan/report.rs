@@ -1,6 +1,6 @@
 //! The report of an emulator.
 
-use evenkeel_link::Refusal;
+use evenkeel::raw::device::Refusal;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -4,8 +4,10 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use evenkeel_core::time::Instant;
-use evenkeel_link::{Clock, DeviceChanges, DeviceSpec, EventFd, Halt, LinkError, Stop, hangup_events};
+use evenkeel::raw::device::{DeviceChanges, DeviceSpec, LinkError};
+use evenkeel::raw::signal::{Stop, hangup_events};
+use evenkeel::raw::time::{Clock, Instant};
+use evenkeel::raw::wait::{EventFd, Halt};
 use evenkeel_wan::Settings;
 
 use super::emulator::{AtEnd, Emulator, Options, Remote};

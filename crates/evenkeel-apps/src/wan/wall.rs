@@ -1,7 +1,6 @@
 //! The conversion of the kernel's time stamps of frames to the emulator's clock.
 
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::Clock;
+use evenkeel::raw::time::{Clock, Duration, Instant};
 
 /// The interval of comparisons of the two clocks. The system's clock is slewed, and may step.
 const EVERY: Duration = Duration::from_millis(100);

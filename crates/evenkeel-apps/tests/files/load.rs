@@ -269,7 +269,7 @@ fn our_own_tcp_speaks_both_versions_on_a_tap() {
         net.check().unwrap();
     };
     thread::scope(|scope| {
-        let isolated = scope.spawn(|| match evenkeel_link::enter_new_network() {
+        let isolated = scope.spawn(|| match evenkeel::raw::kernel::enter_new_network() {
             Ok(()) => test(),
             Err(error) => {
                 let lack = Lack::Root(&error.to_string());

@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
-use evenkeel_core::frame::Pool;
-use evenkeel_core::interface::TxQueue as _;
-use evenkeel_link::{Address, Packet, PacketOptions};
+use evenkeel::raw::device::{Address, Packet, PacketOptions, TxQueue as _};
+use evenkeel::raw::frame::Pool;
 
 use crate::stand::{Stand, wait_for};
 

@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel::raw::process::Program;
+use evenkeel::raw::receive::Architecture;
 use evenkeel_apps::service::{Counters, Options, Service};
-use evenkeel_core::process::Program;
-use evenkeel_core::receive::Architecture;
 use evenkeel_testing::uninterrupted;
 
 use crate::captured::{Capture, judge};

@@ -4,10 +4,11 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 
+use evenkeel::raw::cpu::thread_cpu_time;
+use evenkeel::raw::host::{AddInterfaceError, Host};
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::time::Clock;
 use evenkeel::{Ended, Engine};
-use evenkeel_core::host::{AddInterfaceError, Host};
-use evenkeel_core::receive::Architecture;
-use evenkeel_link::{Clock, thread_cpu_time};
 
 use crate::conversation::echo;
 use crate::stand::{KERNEL_V4, Link, Stand, US_V4, address_kernel, addresses, config, wait_for};

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_core::drop::{IpDrop, LinkDrop, Reason, UdpDrop};
-use evenkeel_core::host::Config;
-use evenkeel_core::receive::Architecture;
+use evenkeel::raw::drops::{IpDrop, LinkDrop, Reason, UdpDrop};
+use evenkeel::raw::host::Config;
+use evenkeel::raw::receive::Architecture;
 use std::time::Duration;
 
 use crate::attacker::{

@@ -13,7 +13,7 @@ mod names;
 mod stand;
 mod support;
 
-use evenkeel_core::receive::Architecture;
+use evenkeel::raw::receive::Architecture;
 use stand::Link;
 
 /// One test for each link and architecture that can run on it.

@@ -1,8 +1,7 @@
 //! A minimal responder to queries of the domain name system (RFC 1035).
 
-use evenkeel_core::host::System;
-use evenkeel_core::process::{Program, Step};
-use evenkeel_core::system::UdpSocket;
+use evenkeel::raw::process::{Program, Step, System};
+use evenkeel::raw::socket::UdpSocket;
 
 /// The one address that every name has.
 pub(crate) const ADDRESS: [u8; 4] = [192, 0, 2, 7];

@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use evenkeel::raw::capture::{Recorded, Recording};
+use evenkeel::raw::device::{Device, DeviceSpec, open};
+use evenkeel::raw::drops::Ledger;
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::process::Program;
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::time::Clock;
+use evenkeel::raw::wire::{EthernetAddress, IpCidr};
 use evenkeel::{Ended, Engine};
-use evenkeel_core::host::{Config, Host};
-use evenkeel_core::ledger::Ledger;
-use evenkeel_core::process::Program;
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::wire::{EthernetAddress, IpCidr};
-use evenkeel_link::capture::{Recorded, Recording};
-use evenkeel_link::{Clock, Device, DeviceSpec, open};
 
 use crate::support::{pause, run};
 

@@ -10,9 +10,9 @@ mod trace;
 use std::fs;
 use std::path::Path;
 
+use evenkeel::raw::tcp::Counter;
 use evenkeel_apps::http::Document;
 use evenkeel_apps::stream::{Echo, Sink, Web};
-use evenkeel_core::tcp::Counter;
 use evenkeel_testing::{Scratch, run};
 
 use stand::{Stand, Way, in_namespace, lossy, lossy_nearby};

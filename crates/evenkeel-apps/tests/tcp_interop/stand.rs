@@ -3,17 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
+use evenkeel::raw::device::{DeviceSpec, Packet, PacketOptions, Tap, TapOptions};
+use evenkeel::raw::host::Config;
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::tcp::{Counter, ListenerConfig};
+use evenkeel::raw::time::Duration;
+use evenkeel::raw::wire::{IpCidr, IpEndpoint};
 use evenkeel_apps::host_setup::{DeviceSetup, HostSetup, Limits};
 use evenkeel_apps::sending::{self, Errand, Place as At, Sent};
 use evenkeel_apps::serve::{self, Listening, Served, Streams};
 use evenkeel_apps::stream::{Drain, Options, Service, Source, Stdio};
-use evenkeel_core::host::Config;
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::tcp::{Counter, ListenerConfig};
-use evenkeel_core::time::Duration;
-use evenkeel_core::wire::IpCidr;
-use evenkeel_link::{DeviceSpec, Packet, PacketOptions, Tap, TapOptions};
 use evenkeel_sim::net::Conditions;
 use evenkeel_sim::rng::Ratio;
 use evenkeel_testing::{Bridge, Place, Program, Running, Scratch, attempt, run, wait_for, words};
@@ -141,7 +140,7 @@ impl Stand {
         let device = DeviceSetup {
             device: self.device.clone(),
             kernel_addresses: Vec::new(),
-            mac: evenkeel_link::Address::default(),
+            mac: evenkeel::raw::device::Address::default(),
             dump: Some(self.capture.clone()),
             say: |_| {},
         };

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel::core::stack::IpEndpoint;
-use evenkeel::core::wire::{IpAddress, IpCidr};
-use evenkeel::link::{Address, DeviceSpec, LinkSpec};
+use evenkeel::raw::device::{Address, DeviceSpec, LinkSpec};
+use evenkeel::raw::wire::{IpAddress, IpCidr, IpEndpoint};
 use evenkeel_apps::blast::{self, Flood, Flooded, HARDWARE};
 use evenkeel_apps::blaster::{self, Trouble};
 use evenkeel_apps::host_setup::HostSetup;

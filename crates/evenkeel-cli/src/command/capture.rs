@@ -1,6 +1,6 @@
 //! `--capture`: the capture of a host that also does other work.
 
-use evenkeel::link::capture::{Expression, Frames};
+use evenkeel::raw::capture::{Expression, Frames};
 use evenkeel_apps::captures::{Embedded, EmbeddedCaptured, Writable};
 use evenkeel_apps::quantity::count;
 

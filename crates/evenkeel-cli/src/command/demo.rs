@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel::core::receive::Architecture;
+use evenkeel::raw::receive::Architecture;
 use evenkeel_apps::demo::options::{Options, Progress};
 use evenkeel_apps::demo::results::Demonstration;
 use evenkeel_apps::demo::{self, json, report, table};

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel::core::host::Config;
-use evenkeel::core::receive::Architecture;
-use evenkeel::core::wire::{IpAddress, IpCidr};
-use evenkeel::link::{Address, LinkSpec};
+use evenkeel::raw::device::{Address, LinkSpec};
+use evenkeel::raw::host::Config;
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::wire::{IpAddress, IpCidr};
 use evenkeel_apps::captures::Embedded;
 use evenkeel_apps::host_setup::HostSetup;
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 
 use clap::{Args, Subcommand};
-use evenkeel::core::time::Duration;
+use evenkeel::raw::time::Duration;
 use evenkeel_lab::real::{self, Place};
 use evenkeel_lab::{Experiment, Mode, Report, Seeds, experiments, find, survey};
 

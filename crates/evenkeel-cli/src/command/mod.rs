@@ -21,8 +21,8 @@ pub(crate) mod wan;
 
 use std::path::PathBuf;
 
-use evenkeel::core::wire::{IpAddress, IpCidr};
-use evenkeel::link::{Address, DeviceSpec, LinkSpec};
+use evenkeel::raw::device::{Address, DeviceSpec, LinkSpec};
+use evenkeel::raw::wire::{IpAddress, IpCidr};
 use evenkeel_apps::host_setup::DeviceSetup;
 
 use crate::failure::Failure;

@@ -5,11 +5,10 @@ use std::time::Duration;
 use std::{fmt, io, slice};
 
 use clap::Args;
-use evenkeel::core::host::Config;
-use evenkeel::core::stack::IpEndpoint;
-use evenkeel::core::wire::IpAddress;
-use evenkeel::link::capture::{Expression, Row, Target, stdout_takes_a_capture};
-use evenkeel::link::{DeviceSpec, LISTEN_BYTES, LinkSpec, SpecError, devices_to_listen_to};
+use evenkeel::raw::capture::{Expression, Row, Target, stdout_takes_a_capture};
+use evenkeel::raw::device::{DeviceSpec, LISTEN_BYTES, LinkSpec, SpecError, devices_to_listen_to};
+use evenkeel::raw::host::Config;
+use evenkeel::raw::wire::{IpAddress, IpEndpoint};
 use evenkeel_apps::blast::{Flood, HARDWARE};
 use evenkeel_apps::captures::lines::Lines;
 use evenkeel_apps::captures::summary::Count;

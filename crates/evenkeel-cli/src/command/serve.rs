@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel::core::stack::IpEndpoint;
-use evenkeel::core::wire::IpAddress;
-use evenkeel::link::LinkSpec;
+use evenkeel::raw::device::LinkSpec;
+use evenkeel::raw::wire::{IpAddress, IpEndpoint};
 use evenkeel_apps::stream::{Ask, Echo, Sink};
 use evenkeel_apps::{blaster, service};
 

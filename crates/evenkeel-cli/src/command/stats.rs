@@ -4,9 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel::core::time::Instant;
-use evenkeel::link::Clock;
 use evenkeel::metrics::{self, Frames, Interface, Process, Published, Snapshot, Socket, Unreadable};
+use evenkeel::raw::time::{Clock, Instant};
 use evenkeel_apps::counters::HostCounters;
 use evenkeel_apps::quantity::{self, count};
 use schemars::JsonSchema;

@@ -90,7 +90,7 @@ pub fn in_namespace(name: &str, test: impl FnOnce() + Send) {
         }
     }
     thread::scope(|scope| {
-        let isolated = scope.spawn(|| match evenkeel::link::enter_new_network() {
+        let isolated = scope.spawn(|| match evenkeel::raw::kernel::enter_new_network() {
             Ok(()) => test(),
             Err(error) => evenkeel_skip::skip(name, &Lack::Root(&error.to_string())),
         });

@@ -58,7 +58,7 @@ fn a_full_disk_does_not_stop_traffic_and_every_frame_is_counted() {
 
 #[test]
 fn several_cores_do_not_write_one_file() {
-    let [first, second, ..] = evenkeel::link::cpus()[..] else { return };
+    let [first, second, ..] = evenkeel::raw::cpu::cpus()[..] else { return };
     let output = Command::new(env!("CARGO_BIN_EXE_evenkeel"))
         .args(["route", "--cores", &format!("{first},{second}"), "--capture", "both.pcapng", "--check"])
         .args(["--link", "packet:r1,10.0.1.1/24", "--link", "packet:r2,10.0.2.1/24"])

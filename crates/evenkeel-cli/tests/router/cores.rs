@@ -9,7 +9,7 @@ use crate::{LINKS, hosts};
 
 /// Returns two processors in the form of `--cores`; skips the test if there are none.
 fn two_cores() -> Option<String> {
-    match evenkeel::link::cpus()[..] {
+    match evenkeel::raw::cpu::cpus()[..] {
         [first, second, ..] => Some(format!("{first},{second}")),
         _ => {
             let lack = Lack::Other("needs two processors");

@@ -96,7 +96,7 @@ fn a_device_that_returns_is_taken_up_again() {
 fn all_devices_may_be_gone_for_a_while() {
     in_namespace(&[], || {
         let (a, b) = hosts();
-        let cores = match evenkeel::link::cpus()[..] {
+        let cores = match evenkeel::raw::cpu::cpus()[..] {
             [first, second, ..] => format!("--cores {first},{second}"),
             _ => String::new(),
         };

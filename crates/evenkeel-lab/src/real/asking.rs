@@ -3,15 +3,14 @@
 use std::io;
 
 use evenkeel::Engine;
-use evenkeel::link::{Clock, Stop};
+use evenkeel::raw::cable::{self, End};
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::signal::Stop;
+use evenkeel::raw::time::{Clock, Duration};
+use evenkeel::raw::wire::{EthernetAddress, IpCidr, IpEndpoint, Ipv4Address};
 use evenkeel_apps::load::{self, Effort, Glance, Plan, Report, Request, Scheme, Target};
 use evenkeel_apps::measure::{CoreTime, Sending, Working};
-use evenkeel_core::cable::{self, End};
-use evenkeel_core::host::{Config, Host};
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::time::Duration;
-use evenkeel_core::wire::{EthernetAddress, IpCidr, Ipv4Address};
 
 pub(super) const HTTP: u16 = 80;
 pub(super) const SERVER: Ipv4Address = Ipv4Address::new(10, 77, 0, 2);

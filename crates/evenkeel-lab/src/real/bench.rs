@@ -2,13 +2,12 @@
 
 use std::io;
 
-use evenkeel::link::Clock;
+use evenkeel::raw::cable;
+use evenkeel::raw::time::{Clock, Duration};
+use evenkeel::raw::wire::EthernetAddress;
 use evenkeel_apps::demo::results::CpuShares;
 use evenkeel_apps::far_ends::{Cables, FarEnds, Flood, Offered, Rings};
 use evenkeel_apps::measure::{Ball, Schedule, opposite};
-use evenkeel_core::cable;
-use evenkeel_core::time::Duration;
-use evenkeel_core::wire::EthernetAddress;
 
 use super::flood::frames;
 use super::router::{self, INSIDE, Inside, OUTSIDE, Observed, Variant};

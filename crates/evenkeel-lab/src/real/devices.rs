@@ -15,11 +15,13 @@ use std::fs;
 use std::io;
 use std::thread;
 
-use evenkeel::link::{self, Address, Descriptors, Device, Packet, PacketOptions, Tap, TapOptions};
+use evenkeel::raw::device::{
+    Address, Descriptors, Device, Packet, PacketOptions, Tap, TapOptions, TxQueue as _,
+};
+use evenkeel::raw::frame::{Frame, Pool};
+use evenkeel::raw::kernel;
 use evenkeel_apps::far_ends::FarEnds;
 use evenkeel_apps::measure::execute;
-use evenkeel_core::frame::{Frame, Pool};
-use evenkeel_core::interface::TxQueue as _;
 
 use super::Place;
 use super::router::{INSIDE, Inside};
@@ -58,7 +60,7 @@ pub(super) fn in_namespace<T: Send>(
 
 /// Moves this thread into its own network namespace, in which the kernel sends no IPv6 traffic on its links.
 pub(super) fn new_network() -> io::Result<()> {
-    link::enter_new_network().map_err(|e| {
+    kernel::enter_new_network().map_err(|e| {
         io::Error::new(
             e.kind(),
             format!("cannot make a network namespace: {e}; run as root, or on the cable"),

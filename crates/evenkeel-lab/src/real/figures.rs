@@ -2,10 +2,9 @@
 
 use std::io;
 
-use evenkeel_core::host::Config;
-use evenkeel_core::poll::{CycleLimit, Quota};
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::time::Duration;
+use evenkeel::raw::host::Config;
+use evenkeel::raw::receive::{Architecture, CycleLimit, Quota};
+use evenkeel::raw::time::Duration;
 
 use super::bench::Measured;
 use super::router::Variant;

@@ -1,7 +1,7 @@
 //! The flood that the router gets.
 
+use evenkeel::raw::wire::IpEndpoint;
 use evenkeel_apps::requests::{Requests, Shape};
-use evenkeel_core::wire::IpEndpoint;
 
 use super::router::{DESTINATION, INSIDE, OUTSIDE, SOURCE};
 

@@ -8,22 +8,21 @@ use std::collections::BTreeMap;
 use std::io;
 
 use evenkeel::Engine;
-use evenkeel::link::{self, Clock};
+use evenkeel::raw::cable::{self, End};
+use evenkeel::raw::cpu;
+use evenkeel::raw::device::Interface as _;
+use evenkeel::raw::drops::{QueueDrop, Reason};
+use evenkeel::raw::frame::Pool;
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::tcp::ListenerConfig;
+use evenkeel::raw::time::{Clock, Duration};
+use evenkeel::raw::wire::{EthernetAddress, IpCidr, IpEndpoint, Ipv4Address};
 use evenkeel_apps::demo::results::CpuShares;
 use evenkeel_apps::measure::{
     CoreTime, Generator, Schedule, Sending, Working, drive, opposite, per_second, undisturbed,
 };
 use evenkeel_apps::pace::Pace;
-use evenkeel_core::cable::{self, End};
-use evenkeel_core::drop::{QueueDrop, Reason};
-use evenkeel_core::frame::Pool;
-use evenkeel_core::host::{Config, Host};
-use evenkeel_core::interface::Interface as _;
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::tcp::ListenerConfig;
-use evenkeel_core::time::Duration;
-use evenkeel_core::wire::{EthernetAddress, IpCidr, Ipv4Address};
 use evenkeel_sim::packet::{Station, address_of_nobody, flood_syn};
 use evenkeel_sim::rng::Rng;
 use evenkeel_sim::streams::StreamDummy;
@@ -323,7 +322,7 @@ fn fetch(
     let (mut pace, mut next) = (None, 0);
     let mut transfers = [0.0; 2];
     let mut flooded = 0.0;
-    let (began, ran) = (clock.now(), link::thread_cpu_time() + engine.halted());
+    let (began, ran) = (clock.now(), cpu::thread_cpu_time() + engine.halted());
     for (window, transfers) in transfers.iter_mut().enumerate() {
         if window == 1 && rate_pps > 0 {
             pace = Some(Pace::new(rate_pps, BURST_PKTS, clock.now()));
@@ -344,7 +343,7 @@ fn fetch(
         *transfers = per_second(fetched() - before, elapsed);
         flooded = per_second(granted(&pace) - syns, elapsed);
     }
-    let (elapsed, used) = (clock.now().since(began), link::thread_cpu_time() + engine.halted());
+    let (elapsed, used) = (clock.now().since(began), cpu::thread_cpu_time() + engine.halted());
     drop(sending);
     while !server.is_over() {
         engine.run(clock.now() + TURN, |_| false)?;

@@ -22,7 +22,7 @@ use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
-use evenkeel::link;
+use evenkeel::raw::cpu;
 
 use crate::experiment::{Experiment, Mode, Outcome, Report};
 
@@ -179,8 +179,8 @@ impl Way {
             Self::Cold => cold::conditions(options.on),
             _ => options.on.to_string(),
         };
-        let cores = link::cpus().len();
-        let shares = if link::are_shared_by_session() {
+        let cores = cpu::cpus().len();
+        let shares = if cpu::are_shared_by_session() {
             "; processors are shared by session (sched_autogroup), and all that is measured is one session's"
         } else {
             ""

@@ -11,18 +11,17 @@ use std::io;
 use std::sync::Arc;
 
 use evenkeel::Engine;
-use evenkeel::link::{self, Clock};
+use evenkeel::raw::cable::End;
+use evenkeel::raw::cpu;
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::receive::{Architecture, NetworkPolling};
+use evenkeel::raw::tcp::ListenerConfig;
+use evenkeel::raw::time::{Clock, Duration};
+use evenkeel::raw::wire::IpCidr;
 use evenkeel_apps::http::Document;
 use evenkeel_apps::load::{Curve, Load, Plan, Share, Spacing};
 use evenkeel_apps::measure::{CoreTime, Generator, drive, opposite};
 use evenkeel_apps::stream::{self, Counters, Server, Web};
-use evenkeel_core::cable::End;
-use evenkeel_core::host::{Config, Host};
-use evenkeel_core::poll::NetworkPolling;
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::tcp::ListenerConfig;
-use evenkeel_core::time::Duration;
-use evenkeel_core::wire::IpCidr;
 
 use super::asking::{self, HTTP, RING_PKTS, SERVER, lay};
 use super::{Options, Place, Progress};
@@ -320,10 +319,10 @@ fn idle_share(quota: u32, window: Duration) -> io::Result<f64> {
     let (_outside, inside) = lay(RING_PKTS);
     let clock = Clock::start();
     let mut engine = engine(Some(quota), inside, clock)?;
-    let (begin, used) = (clock.now(), link::thread_cpu_time());
+    let (begin, used) = (clock.now(), cpu::thread_cpu_time());
     engine.run(begin + window, |_| false)?;
     let elapsed = clock.now().since(begin).max(Duration::from_nanos(1));
-    Ok(link::thread_cpu_time().saturating_sub(used).as_secs_f64() / elapsed.as_secs_f64())
+    Ok(cpu::thread_cpu_time().saturating_sub(used).as_secs_f64() / elapsed.as_secs_f64())
 }
 
 #[cfg(test)]

@@ -3,18 +3,17 @@
 use std::io;
 
 use evenkeel::Engine;
-use evenkeel::link::{Clock, Device};
+use evenkeel::raw::cable::End;
+use evenkeel::raw::device::Device;
+use evenkeel::raw::drops::{QueueDrop, Reason};
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::ip::InterfaceId;
+use evenkeel::raw::process::{ProcessId, Program, Step, System};
+use evenkeel::raw::screen::{Screen, Verdict};
+use evenkeel::raw::time::{Clock, Duration};
+use evenkeel::raw::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address};
 use evenkeel_apps::demo::results::CpuShares;
 use evenkeel_apps::measure::{CoreTime, Generator, Neighbour, drive};
-use evenkeel_core::cable::End;
-use evenkeel_core::drop::{QueueDrop, Reason};
-use evenkeel_core::host::{Config, Host, System};
-use evenkeel_core::process::{ProcessId, Program, Step};
-use evenkeel_core::screen::Verdict;
-use evenkeel_core::stack::InterfaceId;
-use evenkeel_core::system::Screen;
-use evenkeel_core::time::Duration;
-use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address};
 
 /// The limit of the screening queue, as in the paper.
 const SCREEN_PKTS: usize = 32;

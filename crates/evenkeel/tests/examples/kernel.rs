@@ -7,8 +7,8 @@ use std::sync::mpsc;
 use std::thread;
 
 use evenkeel::Engine;
-use evenkeel::core::stack::InterfaceId;
-use evenkeel::core::time::{Duration, Instant};
+use evenkeel::raw::ip::InterfaceId;
+use evenkeel::raw::time::{Duration, Instant};
 use evenkeel_testing::{Program, attempt, run, words};
 
 use super::{dns, epoll, tcp_echo, three, udp_echo};

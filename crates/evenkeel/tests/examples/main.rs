@@ -6,16 +6,15 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
-use evenkeel::core::cable::{Options, pair};
-use evenkeel::core::host::{Config, Host, System};
-use evenkeel::core::process::ProcessId;
-use evenkeel::core::receive::Architecture;
-use evenkeel::core::socket::{BadDescriptor, Fault, Fd, Kinds, StreamError};
-use evenkeel::core::system::{TcpStream, UdpSocket};
-use evenkeel::core::time::{Duration, Instant};
-use evenkeel::core::wire::{IpAddress, IpCidr, IpEndpoint};
-use evenkeel::link::Clock;
-use evenkeel::{Ended, Engine, Error};
+use evenkeel::raw::cable::{Options, pair};
+use evenkeel::raw::error::{BadDescriptor, StreamError};
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::process::{ProcessId, System};
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::socket::{Fd, Kinds, TcpStream, UdpSocket};
+use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::wire::{IpAddress, IpCidr, IpEndpoint};
+use evenkeel::{Ended, Engine, Error, Fault};
 
 #[allow(dead_code, reason = "its main is not called")]
 #[path = "../../examples/dns.rs"]
@@ -48,7 +47,7 @@ struct Bench {
     server: Option<JoinHandle<()>>,
 }
 
-fn engine(architecture: Architecture, end: evenkeel::core::cable::End, last: u8) -> Engine {
+fn engine(architecture: Architecture, end: evenkeel::raw::cable::End, last: u8) -> Engine {
     let mut engine = Engine::new(Host::new(Config::of(architecture)).unwrap(), Clock::start()).unwrap();
     engine.add_cable(end, &[IpCidr::new(IpAddress::v4(10, 0, 0, last), 24)]).unwrap();
     engine

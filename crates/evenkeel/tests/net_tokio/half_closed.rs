@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 
-use evenkeel::core::tcp::connection::StreamOption;
 use evenkeel::net::tokio::{TcpListener, TcpStream};
+use evenkeel::raw::tcp::connection::StreamOption;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;

@@ -3,9 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use evenkeel::core::host::Config;
 use evenkeel::net::Net;
 use evenkeel::net::tokio::{TcpListener, TcpStream, UdpSocket};
+use evenkeel::raw::host::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Barrier, Semaphore};
 use tokio::task::JoinSet;

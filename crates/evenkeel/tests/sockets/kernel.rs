@@ -16,7 +16,7 @@ impl Kernel {
     /// Creates the namespace of this thread and of the threads that it starts. Frames for the silent networks
     /// come back to the loopback interface, which discards them. Groups are reached through it, too.
     pub(crate) fn isolate() -> io::Result<()> {
-        evenkeel_link::enter_new_network()?;
+        evenkeel::raw::kernel::enter_new_network()?;
         run("ip link set lo up");
         run("ip route add 10.9.0.0/24 dev lo");
         run("ip route add fd09::/64 dev lo");

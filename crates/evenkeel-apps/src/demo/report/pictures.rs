@@ -1,7 +1,7 @@
 //! The pictures of the report.
 
-use evenkeel_core::drop::{QueueDrop, Reason};
-use evenkeel_core::receive;
+use evenkeel::raw::drops::{QueueDrop, Reason};
+use evenkeel::raw::receive;
 
 use super::words;
 use crate::chart::{Axis, Bar, BarChart, Curve, LineChart, Scale, Segment, styles};

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use evenkeel_link::Utc;
+use evenkeel::raw::time::Utc;
 use hyper::header::{HeaderName, REFERER, USER_AGENT};
 use hyper::{Request, StatusCode};
 

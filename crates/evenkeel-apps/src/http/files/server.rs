@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use evenkeel_link::Clock;
+use evenkeel::raw::time::Clock;
 use hyper::body::{Body as _, Incoming};
 use hyper::rt::{Executor, Timer};
 use hyper::service::Service;

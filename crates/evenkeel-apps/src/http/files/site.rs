@@ -7,7 +7,8 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::SystemTime;
 
-use evenkeel_link::{Beneath, random_bits};
+use evenkeel::raw::host::random_bits;
+use evenkeel::raw::kernel::Beneath;
 use hyper::header::{
     ACCEPT_RANGES, ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HOST,
     HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION, SERVER, VARY, X_CONTENT_TYPE_OPTIONS,

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::process::{Program as _, Step};
-use evenkeel_core::socket::StreamError;
-use evenkeel_core::system::TcpStream;
-use evenkeel_core::tcp::ListenerConfig;
-use evenkeel_core::tcp::connection::StreamOption;
-use evenkeel_core::time::Duration;
-use evenkeel_core::wire::IpEndpoint;
+use evenkeel::raw::error::StreamError;
+use evenkeel::raw::process::{Program as _, Step};
+use evenkeel::raw::socket::TcpStream;
+use evenkeel::raw::tcp::ListenerConfig;
+use evenkeel::raw::tcp::connection::StreamOption;
+use evenkeel::raw::time::Duration;
+use evenkeel::raw::wire::IpEndpoint;
 
 use super::{REQUESTS, Row, assert_all, cuts};
 use crate::http::{Document, Responder};

@@ -27,7 +27,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use evenkeel::net::Net;
-use evenkeel_link::{Clock, Stop};
+use evenkeel::raw::signal::Stop;
+use evenkeel::raw::time::Clock;
 
 use super::crew::{self, Chosen};
 use super::hosts::Hosts;
@@ -131,7 +132,7 @@ impl Tasks<'_> {
             publish(net.metrics()?);
         }
         let (clock, addresses) = (Clock::start(), to.len());
-        let hosts = || Hosts::of_net(net, clock.now().since(evenkeel_core::time::Instant::ZERO));
+        let hosts = || Hosts::of_net(net, clock.now().since(evenkeel::raw::time::Instant::ZERO));
         let own = Own { net: net.clone(), to };
         let (measured, effort) = self.run(own, addresses, limits, || Some(hosts()), watch)?;
         Ok((measured, effort, hosts()))

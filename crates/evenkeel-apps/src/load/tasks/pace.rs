@@ -7,8 +7,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::{Alarm, Stop, set_timer_slack};
+use evenkeel::raw::cpu::set_timer_slack;
+use evenkeel::raw::signal::Stop;
+use evenkeel::raw::time::{Duration, Instant};
+use evenkeel_link::Alarm;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::Builder;

@@ -3,7 +3,7 @@
 //! Unlike those of the [generator](super::super::Generator), a connection may have several requests at once.
 //! What is to be done is returned as orders, which the runtime's tasks carry out.
 
-use evenkeel_core::time::Instant;
+use evenkeel::raw::time::Instant;
 
 use super::super::account::{Account, Failure, Job};
 use super::super::agenda::Agenda;

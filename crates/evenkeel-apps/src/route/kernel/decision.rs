@@ -1,6 +1,6 @@
 //! A decision about packets to a prefix.
 
-use evenkeel_core::stack::Via;
+use evenkeel::raw::ip::Via;
 
 pub(super) const LOCAL: u32 = 255;
 pub(super) const MAIN: u32 = 254;

@@ -2,7 +2,7 @@
 //!
 //! The kernel keeps its addresses on the devices and stays a host there: it answers ARP and pings, and BIRD
 //! or FRR speak to their neighbours through it. The router forwards packets for other hosts, and ignores
-//! packets for the kernel's addresses ([`forward_only`](evenkeel_core::stack::Config::forward_only)). The
+//! packets for the kernel's addresses ([`forward_only`](evenkeel::raw::ip::Config::forward_only)). The
 //! kernel also sees every frame, so it must not forward.
 
 mod decision;
@@ -16,11 +16,13 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel::Engine;
-use evenkeel_core::host::Host;
-use evenkeel_core::stack::{InterfaceId, Route, RouteError, Via};
-use evenkeel_core::time::Instant;
-use evenkeel_core::wire::{IpAddress, IpCidr};
-use evenkeel_link::{Entry, EventFd, KernelTables, News, device_index, refuse_kernel_forwarding};
+use evenkeel::raw::device::{device_index, refuse_kernel_forwarding};
+use evenkeel::raw::host::Host;
+use evenkeel::raw::ip::{InterfaceId, Route, RouteError, Via};
+use evenkeel::raw::kernel::{Entry, KernelTables, News};
+use evenkeel::raw::time::Instant;
+use evenkeel::raw::wait::EventFd;
+use evenkeel::raw::wire::{IpAddress, IpCidr};
 
 use super::error::RouterError;
 use super::report::{KernelReport, lock};
@@ -378,8 +380,8 @@ mod history;
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::cable;
-    use evenkeel_core::host::Config;
+    use evenkeel::raw::cable;
+    use evenkeel::raw::host::Config;
     use evenkeel_testing::{Scratch, in_namespace, run};
 
     use super::*;

@@ -121,8 +121,8 @@ fn mended(checksum: u16, before: u16, after: u16) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::tcp::Checksum;
-    use evenkeel_core::wire::IpAddress;
+    use evenkeel::raw::tcp::Checksum;
+    use evenkeel::raw::wire::IpAddress;
 
     use super::*;
 

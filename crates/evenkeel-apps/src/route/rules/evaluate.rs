@@ -4,7 +4,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use evenkeel_core::screen::Verdict;
+use evenkeel::raw::screen::Verdict;
 
 use super::address::{Address, Family, Prefix};
 use super::headers::{Headers, Transport};

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel::link::allow_descriptors;
+use evenkeel::raw::kernel::allow_descriptors;
 use evenkeel_apps::host_setup::Limits;
 use evenkeel_apps::load::{
     self, Curve, Day, Doubt, Effort, Failure as RequestFailure, Hosts, Load, Measured, News, OnHost,

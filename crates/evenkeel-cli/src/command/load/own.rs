@@ -3,12 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 
 use clap::Args;
-use evenkeel::core::host::Config;
-use evenkeel::core::receive::Architecture;
-use evenkeel::core::stack::IpEndpoint;
-use evenkeel::core::wire::{IpAddress, IpCidr};
-use evenkeel::link::{Address, DeviceSpec, LinkSpec};
 use evenkeel::net::Net;
+use evenkeel::raw::device::{Address, DeviceSpec, LinkSpec};
+use evenkeel::raw::host::Config;
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::wire::{IpAddress, IpCidr, IpEndpoint};
 use evenkeel_apps::host_setup::{HostSetup, Limits};
 use evenkeel_apps::load::{self, Hosts, News, OnHost, Plan, Request, Tasks};
 

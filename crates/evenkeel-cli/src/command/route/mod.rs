@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use evenkeel::core::host::{Config, Transmit};
+use evenkeel::raw::host::{Config, Transmit};
 use evenkeel_apps::captures::Embedded;
 use evenkeel_apps::host_setup::Occasion;
 use evenkeel_apps::link_plan::Link;

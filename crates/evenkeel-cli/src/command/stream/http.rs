@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel::link::Clock;
+use evenkeel::raw::time::Clock;
 use evenkeel_apps::http::Document;
 use evenkeel_apps::stream::{Ask, Web};
 

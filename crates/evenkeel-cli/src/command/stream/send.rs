@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel::core::host::Config;
-use evenkeel::core::receive::Architecture;
-use evenkeel::core::stack::IpEndpoint;
-use evenkeel::core::tcp::ListenerConfig;
-use evenkeel::core::wire::{IpAddress, IpCidr};
-use evenkeel::link::{Address, DeviceSpec, LinkSpec};
+use evenkeel::raw::device::{Address, DeviceSpec, LinkSpec};
+use evenkeel::raw::host::Config;
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::tcp::ListenerConfig;
+use evenkeel::raw::wire::{IpAddress, IpCidr, IpEndpoint};
 use evenkeel_apps::captures::Embedded;
 use evenkeel_apps::host_setup::{HostSetup, Occasion};
 use evenkeel_apps::quantity::{count, three_digits};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel::core::stack::IpEndpoint;
-use evenkeel::core::tcp::ListenerConfig;
+use evenkeel::raw::tcp::ListenerConfig;
+use evenkeel::raw::wire::IpEndpoint;
 use evenkeel_apps::counters::HostCounters;
 use evenkeel_apps::host_setup::{HostSetup, Occasion};
 use evenkeel_apps::quantity::{count, per_s, pps, three_digits};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel::core::tcp::counters::Counter;
+use evenkeel::raw::tcp::counters::Counter;
 use evenkeel_apps::quantity::{bit_rate, byte_rate, count, three_digits};
 use evenkeel_apps::stream::{ConnectionReport, TcpReport};
 

@@ -415,9 +415,9 @@ impl Arguments {
 
     fn cpu(&self) -> Result<Option<usize>, Failure> {
         match self.cpu {
-            Some(cpu) if !evenkeel::link::cpus().contains(&cpu) => Err(Failure::Usage(format!(
+            Some(cpu) if !evenkeel::raw::cpu::cpus().contains(&cpu) => Err(Failure::Usage(format!(
                 "--cpu {cpu}: this process may run on {:?}",
-                evenkeel::link::cpus()
+                evenkeel::raw::cpu::cpus()
             ))),
             cpu => Ok(cpu),
         }

@@ -15,16 +15,18 @@ use std::net::{IpAddr, Ipv4Addr as StdIpv4Addr, SocketAddr};
 use std::sync::{PoisonError, mpsc};
 
 use evenkeel::Engine;
-use evenkeel::link::{Clock, Stop, Tap, TapOptions, WaitBy};
+use evenkeel::raw::cable::End;
+use evenkeel::raw::device::{Tap, TapOptions};
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::kernel::WaitBy;
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::signal::Stop;
+use evenkeel::raw::socket::{Allocation, Select};
+use evenkeel::raw::time::{Clock, Duration};
+use evenkeel::raw::wire::IpCidr;
 use evenkeel_apps::host_setup::Limits;
 use evenkeel_apps::load::{self, Load, News, OnKernel, Plan, Report, Share};
 use evenkeel_apps::measure::{CoreTime, Generator, Sending, drive, opposite};
-use evenkeel_core::cable::End;
-use evenkeel_core::host::{Config, Host};
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{Allocation, Select};
-use evenkeel_core::time::Duration;
-use evenkeel_core::wire::IpCidr;
 
 use super::super::asking::{
     self, CLIENT, ClientSaw, HTTP, LOOK, RING_PKTS, SERVER, await_server, lay, record_glance, request,

@@ -1,7 +1,7 @@
 //! An HTTP server that is independent of the implementation of its sockets and of its calls for waiting. As
 //! in the paper it has a connection for each document.
 
-use evenkeel_core::time::Duration;
+use evenkeel::raw::time::Duration;
 
 /// The end of a request's head. A request here has nothing else.
 const BLANK_LINE: &[u8; 4] = b"\r\n\r\n";

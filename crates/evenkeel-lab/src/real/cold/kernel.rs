@@ -4,9 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
 
-use evenkeel::link::{Accepted, Clock, ThreadMeter, WaitBy, have_own_descriptors};
+use evenkeel::raw::cpu::ThreadMeter;
+use evenkeel::raw::kernel::{Accepted, WaitBy, have_own_descriptors};
+use evenkeel::raw::time::{Clock, Duration, Instant};
 use evenkeel_apps::measure::Generator;
-use evenkeel_core::time::{Duration, Instant};
 
 use super::httpd::{Httpd, Read, Sockets};
 

@@ -13,9 +13,9 @@ mod ours;
 use std::collections::BTreeMap;
 use std::io;
 
-use evenkeel::link::{self, WaitBy};
+use evenkeel::raw::kernel::{WaitBy, allow_descriptors};
+use evenkeel::raw::socket::{Allocation, Select};
 use evenkeel_apps::measure::{execute, undisturbed};
-use evenkeel_core::socket::{Allocation, Select};
 
 use super::{Options, Place, Progress, devices};
 use crate::check::{Check, Origin::*, condition, predicted};
@@ -94,7 +94,7 @@ pub(super) fn measure(
 /// measured as often again; the median of all counts.
 fn measure_all(options: &Options, progress: &mut (dyn FnMut(&Progress<'_>) + Send)) -> io::Result<Runs> {
     let needed = |cold: usize| (cold + HOT + OTHER_DESCRIPTORS) as u64;
-    let allowed = link::allow_descriptors(COLD.map(needed).into_iter().max().unwrap_or(0));
+    let allowed = allow_descriptors(COLD.map(needed).into_iter().max().unwrap_or(0));
     // The kernel's descriptors limit the connections in which it has a part.
     let can = |server: Server, cold: usize| {
         needed(cold) <= allowed || matches!(server, Server::Ours(..)) && options.on == Place::Cable
@@ -196,7 +196,7 @@ impl Runs {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::time::Duration;
+    use evenkeel::raw::time::Duration;
 
     use super::*;
 

@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use evenkeel_core::host::System;
-use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{Event, Fd, FdSets, Interest, Kinds, StreamError, Trigger};
-use evenkeel_core::system::{EventQueue, TcpListener, TcpStream};
-use evenkeel_core::tcp::ListenerConfig;
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::error::StreamError;
+use evenkeel::raw::process::{Program, Step, System};
+use evenkeel::raw::socket::{
+    Event, EventQueue, Fd, FdSets, Interest, Kinds, TcpListener, TcpStream, Trigger,
+};
+use evenkeel::raw::tcp::ListenerConfig;
+use evenkeel::raw::time::{Duration, Instant};
 
 use super::httpd::{Httpd, Read, Sockets};
 

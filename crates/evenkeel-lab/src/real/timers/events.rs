@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use evenkeel::link::{self, SignalTimer, StampedFrame, TimerFd};
+use evenkeel::raw::cpu;
+use evenkeel::raw::device::StampedFrame;
+use evenkeel::raw::tcp::rate_clock::{RateClock, Spacing};
+use evenkeel::raw::time::{Duration, Instant, SignalTimer, TimerFd};
 use evenkeel::{Engine, SoftHandler};
 use evenkeel_apps::latency::Histogram;
 use evenkeel_apps::measure::settle_on;
-use evenkeel_core::tcp::rate_clock::{RateClock, Spacing};
-use evenkeel_core::time::{Duration, Instant};
 
 /// The interval at which unpaced packets leave: all packets of an interval leave together.
 const TOGETHER: Duration = Duration::from_millis(1);
@@ -200,9 +201,9 @@ impl Events {
         let over = Arc::new(AtomicBool::new(false));
         let (is_over, is_on) = (Arc::clone(&over), on.clone());
         let thread = thread::spawn(move || {
-            settle_on(link::cpus().get(1));
+            settle_on(cpu::cpus().get(1));
             // The kernel may otherwise wake it 50 µs late, to save a little power.
-            let _ = link::set_timer_slack(Duration::from_nanos(1));
+            let _ = cpu::set_timer_slack(Duration::from_nanos(1));
             while !is_over.load(Ordering::Relaxed) {
                 if is_on.is_on() {
                     next();

@@ -17,8 +17,8 @@ mod sink;
 use std::collections::BTreeMap;
 use std::io;
 
+use evenkeel::raw::time::Duration;
 use evenkeel_apps::measure::undisturbed;
-use evenkeel_core::time::Duration;
 
 use self::events::Facility;
 pub(super) use self::events::Handling;

@@ -4,19 +4,18 @@ use std::io;
 use std::sync::Arc;
 
 use evenkeel::Engine;
-use evenkeel::link::{Clock, StampedFrame};
+use evenkeel::raw::cable::End;
+use evenkeel::raw::device::{Interface as _, StampedFrame};
+use evenkeel::raw::frame::Pool;
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::wire::{IpCidr, IpEndpoint};
 use evenkeel_apps::measure::{
     CoreTime, Generator, Schedule, Sending, Working, drain, drive_by_turns, opposite, per_second,
 };
 use evenkeel_apps::requests::{Requests, Shape};
 use evenkeel_apps::service::{self, Counters, Service};
-use evenkeel_core::cable::End;
-use evenkeel_core::frame::Pool;
-use evenkeel_core::host::{Config, Host};
-use evenkeel_core::interface::Interface as _;
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::{IpCidr, IpEndpoint};
 
 use super::super::Options;
 use super::super::asking::{CLIENT, HARDWARE, SERVER, lay};

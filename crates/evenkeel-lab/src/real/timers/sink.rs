@@ -1,10 +1,9 @@
 //! The receiver of paced packets, which measures the intervals between their departures.
 
-use evenkeel::link::Stamp;
-use evenkeel_core::cable::End;
-use evenkeel_core::frame::{Frame, Pool, PoolLimit};
-use evenkeel_core::interface::Interface as _;
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::cable::End;
+use evenkeel::raw::device::{Interface as _, Stamp};
+use evenkeel::raw::frame::{Frame, Pool, PoolLimit};
+use evenkeel::raw::time::{Duration, Instant};
 
 /// The length of a turn. Turns without events and with events alternate.
 pub(in super::super) const TURN: Duration = Duration::from_millis(5);
@@ -107,8 +106,8 @@ impl Sink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel::link::StampedFrame;
-    use evenkeel_core::cable::{self, Options};
+    use evenkeel::raw::cable::{self, Options};
+    use evenkeel::raw::device::StampedFrame;
 
     #[test]
     fn intervals_are_between_packets_that_left_one_after_the_other() {

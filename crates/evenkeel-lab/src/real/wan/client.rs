@@ -2,8 +2,8 @@
 
 use std::io;
 
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel::raw::time::{Duration, Instant};
+use evenkeel::raw::wire::IpEndpoint;
 
 use crate::t00_tab10::PAYLOAD;
 

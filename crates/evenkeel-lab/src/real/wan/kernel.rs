@@ -17,11 +17,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use evenkeel::link::{self, Clock, Device, Halt, Notifier, Packet, PacketOptions};
+use evenkeel::raw::device::{Device, Packet, PacketOptions};
+use evenkeel::raw::kernel;
+use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::wait::{Halt, Notifier};
+use evenkeel::raw::wire::IpEndpoint;
 use evenkeel_apps::measure::execute;
 use evenkeel_apps::wan::between::{self, Link};
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::time::{Duration, Instant};
 
 use super::super::devices::new_network;
 use super::client::{CLIENT, Client, KERNEL, PATIENCE, REQUEST_BYTES, bytes_of};
@@ -103,7 +105,7 @@ pub(super) struct Listening {
 impl Listening {
     fn begin(port: u16, control: &str, clock: Clock) -> io::Result<Self> {
         let listener = TcpListener::bind(SocketAddr::from((KERNEL, port)))?;
-        link::set_congestion_control(&listener, control)
+        kernel::set_congestion_control(&listener, control)
             .map_err(|error| io::Error::new(error.kind(), format!("the kernel has no {control}: {error}")))?;
         listener.set_nonblocking(true)?;
         let mut halt = Halt::new()?;

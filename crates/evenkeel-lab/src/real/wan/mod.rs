@@ -15,16 +15,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::thread;
 
-use evenkeel::link::{Clock, Stop, cpus};
+use evenkeel::raw::cpu::cpus;
+use evenkeel::raw::signal::Stop;
+use evenkeel::raw::tcp::Rate;
+use evenkeel::raw::tcp::congestion::Algorithm;
+use evenkeel::raw::tcp::recovery::{RecoveryConfig, Restart, Start};
+use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::wire::{IpCidr, IpEndpoint, Ipv4Address};
 use evenkeel_apps::measure::settle_on;
 use evenkeel_apps::wan::between::{self, Between, Link};
 use evenkeel_apps::wan::{Direction, Late, RealTime, Report};
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::tcp::Rate;
-use evenkeel_core::tcp::congestion::Algorithm;
-use evenkeel_core::tcp::recovery::{RecoveryConfig, Restart, Start};
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::{IpCidr, Ipv4Address};
 use evenkeel_wan::{Limit, Settings, Size};
 
 use self::client::{CLIENT, Client, KERNEL};

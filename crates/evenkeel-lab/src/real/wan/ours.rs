@@ -8,19 +8,18 @@ use std::task::Waker;
 use std::thread::{self, JoinHandle};
 
 use evenkeel::Engine;
-use evenkeel::link::{Clock, Device};
+use evenkeel::raw::cable::End;
+use evenkeel::raw::device::Device;
+use evenkeel::raw::error::StreamError;
+use evenkeel::raw::host::{Config, Host};
+use evenkeel::raw::process::{ProcessId, Program, Step, System};
+use evenkeel::raw::receive::Architecture;
+use evenkeel::raw::socket::{EventQueue, TcpListener, TcpStream};
+use evenkeel::raw::tcp::recovery::RecoveryConfig;
+use evenkeel::raw::tcp::{self, ListenerConfig};
+use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::wire::{IpCidr, IpEndpoint};
 use evenkeel_apps::measure::{CoreTime, settle_on};
-use evenkeel_core::cable::End;
-use evenkeel_core::host::{Config, Host, System};
-use evenkeel_core::process::{ProcessId, Program, Step};
-use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::StreamError;
-use evenkeel_core::stack::IpEndpoint;
-use evenkeel_core::system::{EventQueue, TcpListener, TcpStream};
-use evenkeel_core::tcp::recovery::RecoveryConfig;
-use evenkeel_core::tcp::{self, ListenerConfig};
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::IpCidr;
 
 use super::client::{Client, PATIENCE, REQUEST_BYTES, bytes_of, late};
 

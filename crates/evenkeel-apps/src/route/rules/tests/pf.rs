@@ -9,7 +9,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use evenkeel_core::screen::Verdict;
+use evenkeel::raw::screen::Verdict;
 
 use super::*;
 use crate::route::text_error::TextError;
