@@ -65,6 +65,24 @@ impl Histogram {
         (!self.0.is_empty()).then(|| Duration::from_nanos(self.0.mean() as u64))
     }
 
+    /// Adds the latencies of another histogram.
+    pub fn add(&mut self, other: &Self) {
+        self.0.add(&other.0).expect("all histograms have the same bounds");
+    }
+
+    /// Returns the recorded values in nanoseconds, to the precision of the buckets, and how often each was.
+    #[must_use]
+    pub fn values(&self) -> Vec<(u64, u64)> {
+        self.0.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
+    }
+
+    /// Adds values that another histogram returned.
+    pub fn add_values(&mut self, values: &[(u64, u64)]) {
+        for &(nanos, count) in values {
+            self.0.saturating_record_n(nanos, count);
+        }
+    }
+
     /// Removes all recorded latencies.
     pub fn clear(&mut self) {
         self.0.reset();

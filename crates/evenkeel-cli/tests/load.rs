@@ -308,6 +308,42 @@ fn every_address_of_a_name_is_tried() {
 }
 
 #[test]
+fn threads_share_the_load() {
+    let result = load(&serve(answering(GOOD)), &["--timeout", "60s", "--threads", "3"]);
+    assert_eq!((&result["threads"], &result["due"]), (&3.into(), &100.into()), "{result}");
+    assert_eq!(result["statuses"]["2xx"], 100, "{result}");
+    assert_adds_up(&result);
+}
+
+/// The server speaks neither TLS nor HTTP/2.
+#[test]
+fn a_server_of_other_protocols_is_told_from_a_good_one() {
+    let url = serve(answering(GOOD));
+    // A handshake of TLS is no request that the other server could answer.
+    let impatient = |mut stream: TcpStream| {
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        while stream.read(&mut [0; 1_000]).is_ok_and(|n| n > 0) {}
+    };
+    let secure = serve(impatient).replace("http:", "https:");
+    let failing = |arguments: &[&str]| {
+        let output = evenkeel(&[&["load"], arguments, &["--duration", "200ms", "--warm-up", "0"]].concat());
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        (String::from_utf8(output.stderr).unwrap(), output.stdout)
+    };
+    let (said, printed) = failing(&[&secure, "--insecure", "--json"]);
+    assert!(said.contains("tls: ") && said.contains("is an HTTPS server listening there?"), "{said}");
+    let result = common::report(&["load"], printed);
+    assert_eq!((&result["unreached"][0]["failed"], &result["due"]), (&"tls".into(), &0.into()), "{result}");
+    let (said, _) = failing(&[&secure, "--cacert", "no-such-file.pem"]);
+    assert!(said.contains("--cacert: cannot read `no-such-file.pem`"), "{said}");
+    let (said, printed) = failing(&[&url, "--http2", "--timeout", "300ms", "--json"]);
+    assert!(said.contains("is an HTTP/2 server listening"), "{said}");
+    let result = common::report(&["load"], printed);
+    assert_eq!(result["http"], "2", "{result}");
+    assert_adds_up(&result);
+}
+
+#[test]
 fn cold_connections_are_open_all_the_time_and_made_again() {
     let url = serve(answering(GOOD));
     let more = ["--timeout", "60s", "--cold", "300", "--cold-rate", "100", "--bind", "127.0.0.2-127.0.0.3"];
@@ -564,5 +600,8 @@ fn on_a_tap_our_own_tcp_asks_the_kernels() {
         let reset = |stream: TcpStream| drop(stream.peek(&mut [0]));
         let (_, result) = ask(serve_at(reset), &[]);
         assert_eq!(failed(&result, &["reset", "short"]), 100, "{result}");
+        let (status, result) = ask(9, &["--http2"]);
+        assert_eq!((status, &result["due"]), (Some(1), &0.into()), "{result}");
+        assert_eq!(result["unreached"], unreached("10.77.0.1:9", "refused"), "{result}");
     });
 }

@@ -102,7 +102,7 @@ pub mod wire {
 /// The clock of the machine, points in time, and the timers of a program.
 pub mod time {
     pub use evenkeel_core::time::{Duration, Instant, nanos};
-    pub use evenkeel_link::{Clock, SignalTimer, TimerFd, Utc};
+    pub use evenkeel_link::{Alarm, Clock, SignalTimer, TimerFd, Utc};
     pub use evenkeel_timers::{Timer, Timers};
 }
 

@@ -1,6 +1,7 @@
 //! The accounts of a run: requests, their outcomes, and their times.
 
 use std::borrow::Cow;
+use std::ops::AddAssign;
 
 use evenkeel::raw::time::{Duration, Instant};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -18,6 +19,9 @@ pub enum Failure {
     Unreachable,
     /// The connection was not established in time.
     ConnectTimeout,
+    /// The handshake of TLS failed: the certificate was not accepted, or the server speaks no common version
+    /// or protocol.
+    Tls,
     /// No answer, or no complete one, came in time.
     Timeout,
     /// The connection was reset.
@@ -38,10 +42,11 @@ pub enum Failure {
 
 impl Failure {
     /// All failures, in the order of their counters.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Refused,
         Self::Unreachable,
         Self::ConnectTimeout,
+        Self::Tls,
         Self::Timeout,
         Self::Reset,
         Self::Short,
@@ -59,6 +64,7 @@ impl Failure {
             Self::Refused => "refused",
             Self::Unreachable => "unreachable",
             Self::ConnectTimeout => "connect_timeout",
+            Self::Tls => "tls",
             Self::Timeout => "timeout",
             Self::Reset => "reset",
             Self::Short => "short",
@@ -77,6 +83,7 @@ impl Failure {
             Self::Refused => "refused",
             Self::Unreachable => "unreachable",
             Self::ConnectTimeout => "not connected in time",
+            Self::Tls => "no TLS handshake",
             Self::Timeout => "not answered in time",
             Self::Reset => "reset",
             Self::Short => "cut short",
@@ -115,6 +122,12 @@ impl Failures {
     #[must_use]
     pub fn all(&self) -> u64 {
         self.0.iter().sum()
+    }
+}
+
+impl AddAssign for Failures {
+    fn add_assign(&mut self, other: Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, more)| *sum += more);
     }
 }
 
@@ -174,13 +187,22 @@ impl Statuses {
         self.successful + self.redirection + self.client_error + self.server_error
     }
 
-    const fn add(&mut self, status: u16) {
+    const fn count(&mut self, status: u16) {
         match status {
             200..300 => self.successful += 1,
             300..400 => self.redirection += 1,
             400..500 => self.client_error += 1,
             _ => self.server_error += 1,
         }
+    }
+}
+
+impl AddAssign for Statuses {
+    fn add_assign(&mut self, other: Self) {
+        self.successful += other.successful;
+        self.redirection += other.redirection;
+        self.client_error += other.client_error;
+        self.server_error += other.server_error;
     }
 }
 
@@ -197,6 +219,15 @@ pub struct Counts {
     pub failed: Failures,
 }
 
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.due += other.due;
+        self.offered += other.offered;
+        self.statuses += other.statuses;
+        self.failed += other.failed;
+    }
+}
+
 /// A request that is not over yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Job {
@@ -208,7 +239,7 @@ pub(super) struct Job {
 }
 
 /// A part of the run, with the numbers for it.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct Interval {
     /// The start of the interval, in seconds after the warm-up.
     pub at: f64,
@@ -229,6 +260,31 @@ pub struct Interval {
     pub p99_us: Option<f64>,
     /// The longest response time in the interval, in microseconds; `None` if there was none.
     pub max_us: Option<f64>,
+    /// The response times in the interval, if those of other threads are to be added.
+    #[serde(skip)]
+    times: Vec<(u64, u64)>,
+}
+
+impl Interval {
+    /// Adds the same interval of another thread.
+    fn merge(&mut self, other: Self) {
+        self.seconds = self.seconds.max(other.seconds);
+        self.due += other.due;
+        self.offered += other.offered;
+        self.answered += other.answered;
+        self.failed += other.failed;
+        let mut times = Histogram::default();
+        times.add_values(&self.times);
+        times.add_values(&other.times);
+        self.set_times(&times, true);
+    }
+
+    /// Sets the percentiles, and keeps the times if they are needed again.
+    fn set_times(&mut self, times: &Histogram, keep: bool) {
+        let percentile = |percent| micros(times.percentile(percent));
+        (self.p50_us, self.p99_us, self.max_us) = (percentile(50.0), percentile(99.0), percentile(100.0));
+        self.times = if keep { times.values() } else { Vec::new() };
+    }
 }
 
 /// The counters and distributions of a run.
@@ -255,6 +311,8 @@ pub(super) struct Account {
     current: Counts,
     current_response: Histogram,
     window: Window,
+    /// Whether the accounts of other threads are to be added.
+    is_part: bool,
 }
 
 /// The measured time, and its current interval.
@@ -274,6 +332,32 @@ impl Default for Window {
 }
 
 impl Account {
+    /// Creates an account, to which those of other threads are added if it `is_part` of a run.
+    pub(super) fn new(is_part: bool) -> Self {
+        Self { is_part, ..Self::default() }
+    }
+
+    /// Adds the closed account of another thread.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.totals += other.totals;
+        self.in_time += other.in_time;
+        self.bytes_in += other.bytes_in;
+        self.bytes_out += other.bytes_out;
+        self.waited += other.waited;
+        self.repeated += other.repeated;
+        self.warm_up += other.warm_up;
+        self.response.add(&other.response);
+        self.service.add(&other.service);
+        self.connect.add(&other.connect);
+        self.late.add(&other.late);
+        for (number, interval) in other.intervals.into_iter().enumerate() {
+            match self.intervals.get_mut(number) {
+                Some(own) => own.merge(interval),
+                None => self.intervals.push(interval),
+            }
+        }
+    }
+
     /// Sets the measured time and the length of its intervals.
     pub(super) fn open(&mut self, opens: Instant, closes: Instant, interval: Duration) {
         self.window = Window { opens, closes, begun: opens, interval };
@@ -308,18 +392,17 @@ impl Account {
     }
 
     fn close_interval(&mut self, end: Instant) {
-        let percentile = |percent| micros(self.current_response.percentile(percent));
-        self.intervals.push(Interval {
+        let mut interval = Interval {
             at: self.window.begun.since(self.window.opens).as_secs_f64(),
             seconds: end.since(self.window.begun).as_secs_f64(),
             due: self.current.due,
             offered: self.current.offered,
             answered: self.current.statuses.all(),
             failed: self.current.failed.all(),
-            p50_us: percentile(50.0),
-            p99_us: percentile(99.0),
-            max_us: percentile(100.0),
-        });
+            ..Interval::default()
+        };
+        interval.set_times(&self.current_response, self.is_part);
+        self.intervals.push(interval);
         self.window.begun = end;
         self.current = Counts::default();
         if self.current_response.count() > 0 {
@@ -359,7 +442,7 @@ impl Account {
         if !job.counts {
             return;
         }
-        self.both(|counts| counts.statuses.add(status));
+        self.both(|counts| counts.statuses.count(status));
         self.in_time += u64::from(now <= self.window.closes);
         self.record(now.since(job.due));
         self.service.record(now.since(sent));

@@ -3,6 +3,7 @@
 use evenkeel::raw::time::Duration;
 
 use super::curve::Curve;
+use super::plan::Share;
 use crate::dice::Dice;
 
 /// The spacing of requests at a given rate.
@@ -43,6 +44,8 @@ pub struct Arrivals {
     counted: f64,
     /// The number of requests at which the next one is due; a fraction if the spacing is random.
     count: f64,
+    /// Of so many requests one is taken here.
+    of: usize,
     next: Option<Duration>,
 }
 
@@ -52,9 +55,25 @@ impl Arrivals {
     pub fn new(curve: Curve, spacing: Spacing, seed: u64) -> Self {
         let mut dice = (spacing == Spacing::Poisson).then_some(Dice::new(seed));
         let count = dice.as_mut().map_or(0.0, Dice::exponential);
-        let mut arrivals = Self { curve, dice, step: 0, begins: 0.0, counted: 0.0, count, next: None };
+        let mut arrivals = Self { curve, dice, step: 0, begins: 0.0, counted: 0.0, count, of: 1, next: None };
         arrivals.next = arrivals.time();
         arrivals
+    }
+
+    /// Returns the arrivals of one thread of several. Those of all threads together are these.
+    #[must_use]
+    pub fn share(mut self, share: Share) -> Self {
+        self.skip(share.index);
+        self.of = share.of;
+        self.next = self.time();
+        self
+    }
+
+    /// Passes over the next requests, so that the one behind them is next.
+    fn skip(&mut self, requests: usize) {
+        for _ in 0..requests {
+            self.count += self.dice.as_mut().map_or(1.0, Dice::exponential);
+        }
     }
 
     /// Returns the time after the start at which the next request is due; `None` when there are no more.
@@ -65,7 +84,7 @@ impl Arrivals {
 
     /// Takes the next request, so that the one after it is next.
     pub fn advance(&mut self) {
-        self.count += self.dice.as_mut().map_or(1.0, Dice::exponential);
+        self.skip(self.of);
         self.next = self.time();
     }
 
@@ -125,6 +144,27 @@ mod tests {
         // A share of e^-1 of an exponential distribution is above the mean.
         let above = gaps.iter().filter(|gap| **gap > mean).count() as f64 / gaps.len() as f64;
         assert!((mean - 1e-3).abs() < 2e-5 && (above - 0.3679).abs() < 0.01, "{mean} {above}");
+    }
+
+    #[test]
+    fn threads_have_the_requests_of_one_between_them() {
+        let steps = [300.0, 0.0, 50.0].map(|rate| Step { length: Duration::from_secs(1), rate });
+        let curve = Curve::of(steps.to_vec());
+        for spacing in [Spacing::Constant, Spacing::Poisson] {
+            let whole = times(&curve, spacing, 5);
+            for of in [1, 2, 3, 1_000] {
+                let mut shared = Vec::new();
+                for index in 0..of {
+                    let mut arrivals = Arrivals::new(curve.clone(), spacing, 5).share(Share { index, of });
+                    while let Some(time) = arrivals.next() {
+                        shared.push(time.as_secs_f64());
+                        arrivals.advance();
+                    }
+                }
+                shared.sort_by(f64::total_cmp);
+                assert_eq!(shared, whole, "{of}");
+            }
+        }
     }
 
     #[test]

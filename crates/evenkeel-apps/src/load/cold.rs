@@ -2,6 +2,7 @@
 //! and Mogul 1998, section 3).
 
 use std::collections::VecDeque;
+use std::ops::Add;
 
 use evenkeel::raw::time::{Duration, Instant};
 use schemars::JsonSchema;
@@ -34,6 +35,24 @@ pub struct ColdCounts {
     pub answered: u64,
     /// The number of requests for which no cold connection was idle.
     pub missed: u64,
+}
+
+impl Add for ColdCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            wanted: self.wanted + other.wanted,
+            at_start: self.at_start + other.at_start,
+            at_end: self.at_end + other.at_end,
+            opened: self.opened + other.opened,
+            failed: self.failed + other.failed,
+            closed: self.closed + other.closed,
+            requests: self.requests + other.requests,
+            answered: self.answered + other.answered,
+            missed: self.missed + other.missed,
+        }
+    }
 }
 
 /// The cold connections of a run, and those that are still to be opened.

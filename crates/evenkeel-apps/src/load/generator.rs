@@ -12,11 +12,13 @@ use std::collections::VecDeque;
 use evenkeel::raw::time::{Duration, Instant, Timer, Timers};
 
 use super::account::{Account, Counts, Failure, Job};
+use super::agenda::Agenda;
 use super::arrivals::{Arrivals, Spacing};
 use super::cold::Cold;
+use super::crew::{Chosen, Part};
 use super::curve::Curve;
 use super::finding::Finding;
-use super::plan::{Load, Plan};
+use super::plan::Plan;
 use super::report::{ConnectionCounts, Measured};
 use super::request::Request;
 use super::transport::{Close, Id, Transport};
@@ -33,8 +35,6 @@ const READ_BYTES: usize = 64 << 10;
 /// The time that a server may take to close a connection after its last answer. If the generator closed the
 /// connection instead, its port would stay in TIME-WAIT.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
-/// The pause after a failure in a closed loop. Without it failures would follow each other without end.
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// A generator that makes requests as planned, sans-IO.
 ///
@@ -43,21 +43,17 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// over](Generator::is_over). Then it calls [`Generator::finish`].
 #[derive(Debug)]
 pub struct Generator {
-    plan: Plan,
+    agenda: Agenda,
     request: Request,
     phase: Phase,
     finding: Finding,
-    start: Instant,
-    /// The times at which requests are due; `None` in a closed loop.
-    arrivals: Option<Arrivals>,
+    chosen: Chosen,
     cold_arrivals: Arrivals,
     slots: Vec<Slot>,
     vacant: Vec<u32>,
     timers: Timers<u32>,
     /// The places of idle connections. The one used last is used first.
     idle: Vec<u32>,
-    /// The requests that wait for a connection.
-    waiting: VecDeque<Job>,
     /// The connections that had more to read than one turn allows.
     more: VecDeque<Id>,
     /// The number of connections for requests, without those that are being closed.
@@ -65,12 +61,9 @@ pub struct Generator {
     closing: usize,
     /// The number of requests that have a connection.
     in_flight: usize,
-    /// In a closed loop, the time before which no request is made.
-    pause: Instant,
     cold: Cold,
     dice: Dice,
     connections: ConnectionCounts,
-    account: Account,
     buffer: Box<[u8]>,
 }
 
@@ -146,44 +139,57 @@ pub struct Glance {
     pub cold: usize,
 }
 
+impl Glance {
+    /// Adds what another thread of the run has done.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.finding |= other.finding;
+        self.gathering |= other.gathering;
+        self.measured = self.measured.min(other.measured);
+        self.counts += other.counts;
+        self.in_flight += other.in_flight;
+        self.waiting += other.waiting;
+        self.cold += other.cold;
+    }
+}
+
+impl Part for Generator {
+    fn glance(&self, now: Instant) -> Glance {
+        self.glance(now)
+    }
+
+    fn so_far(&self, now: Instant) -> Measured {
+        self.so_far(now)
+    }
+}
+
 impl Generator {
     /// Creates a generator for a server with one address. It has done nothing yet.
     #[must_use]
     pub fn new(plan: Plan, request: Request) -> Self {
         let whole = plan.warm_up.saturating_add(plan.length);
-        let arrivals = match &plan.load {
-            Load::Closed => None,
-            Load::Open { curve, spacing } => {
-                let curve = curve.clone();
-                let curve = if plan.warm_up.is_zero() { curve } else { curve.after(plan.warm_up) };
-                Some(Arrivals::new(curve, *spacing, plan.seed))
-            }
-        };
+        let most = plan.connections;
         let cold_seed = plan.seed.wrapping_add(1);
         let cold_arrivals = Arrivals::new(Curve::flat(plan.cold_rate, whole), Spacing::Poisson, cold_seed);
+        let cold_arrivals = cold_arrivals.share(plan.share);
         Self {
             request,
             phase: Phase::Finding,
             finding: Finding::new(1),
-            start: Instant::ZERO,
-            arrivals,
+            chosen: Chosen::default(),
             cold_arrivals,
             slots: Vec::new(),
             vacant: Vec::new(),
             timers: Timers::new(),
             idle: Vec::new(),
-            waiting: VecDeque::new(),
             more: VecDeque::new(),
             hot: 0,
             closing: 0,
             in_flight: 0,
-            pause: Instant::ZERO,
             cold: Cold::new(plan.cold),
-            dice: Dice::new(plan.seed.wrapping_add(2)),
+            dice: Dice::new(plan.seed.wrapping_add(2 + plan.share.index as u64)),
             connections: ConnectionCounts { limit: plan.connections, ..ConnectionCounts::default() },
-            account: Account::default(),
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
-            plan,
+            agenda: Agenda::new(plan, most),
         }
     }
 
@@ -194,10 +200,21 @@ impl Generator {
         Self { finding: Finding::new(addresses), ..self }
     }
 
+    /// Makes the generator choose the server's address together with the other threads of the run.
+    #[must_use]
+    pub(super) fn with_others(self, chosen: Chosen) -> Self {
+        Self { chosen, ..self }
+    }
+
     /// Returns whether the generator has ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.phase == Phase::Over
+    }
+
+    /// Returns whether the time of the plan has begun.
+    pub(super) fn is_running(&self) -> bool {
+        !matches!(self.phase, Phase::Finding | Phase::Gathering)
     }
 
     /// Returns a snapshot of the generator at `now`.
@@ -206,11 +223,11 @@ impl Generator {
         Glance {
             finding: self.phase == Phase::Finding,
             gathering: self.phase == Phase::Gathering,
-            measured: self.account.measured(now),
-            length: self.plan.length,
-            counts: self.account.totals,
+            measured: self.agenda.account.measured(now),
+            length: self.agenda.plan.length,
+            counts: self.agenda.account.totals,
             in_flight: self.in_flight,
-            waiting: self.waiting.len(),
+            waiting: self.agenda.waiting.len(),
             cold: self.cold.open(),
         }
     }
@@ -222,37 +239,21 @@ impl Generator {
             return self.timers.next_deadline().min(self.finding.next());
         }
         let next = self.timers.next_deadline().min(self.cold.next());
-        let patience = self.waiting.front().map_or(Instant::NEVER, |job| job.due + self.plan.timeout);
         let could_go_on = self.could_serve() || !self.more.is_empty();
         if could_go_on || self.phase == Phase::Gathering && self.cold.is_gathered() {
             return Instant::ZERO;
         }
-        let due = if self.phase == Phase::Running { self.next_due() } else { Instant::NEVER };
-        next.min(patience).min(due)
-    }
-
-    /// Returns the time of the next request, or the end of the measured time, if that is earlier.
-    fn next_due(&self) -> Instant {
-        let at = |arrivals: &Arrivals| arrivals.next().map_or(Instant::NEVER, |due| self.start + due);
-        let hot = match &self.arrivals {
-            Some(arrivals) => at(arrivals),
-            None if self.has_partner_free() => self.pause,
-            None => Instant::NEVER,
+        let due = if self.phase == Phase::Running {
+            self.agenda.next_due(self.in_flight).min(self.agenda.at(&self.cold_arrivals))
+        } else {
+            Instant::NEVER
         };
-        hot.min(at(&self.cold_arrivals)).min(self.end())
-    }
-
-    fn opens(&self) -> Instant {
-        self.start + self.plan.warm_up
-    }
-
-    fn end(&self) -> Instant {
-        self.opens() + self.plan.length
+        next.min(self.agenda.patience()).min(due)
     }
 
     /// Does everything that is due at `now`.
     pub fn turn(&mut self, now: Instant, transport: &mut impl Transport) {
-        self.account.advance(now);
+        self.agenda.account.advance(now);
         while let Some(place) = self.timers.poll_expired(now) {
             self.expire(place, now, transport);
         }
@@ -264,7 +265,7 @@ impl Generator {
                 self.handle(now, id, transport);
             }
         }
-        self.give_up_waiting(now);
+        self.agenda.give_up_waiting(now);
         self.serve_waiting(now, transport);
         for _ in 0..BATCH {
             if self.cold.take(now) {
@@ -277,12 +278,11 @@ impl Generator {
         if self.phase == Phase::Running {
             self.ask_cold(now, transport);
             self.arrive(now, transport);
-            let all_due = self.arrivals.as_ref().is_none_or(|arrivals| arrivals.next().is_none());
-            if now >= self.end() && all_due {
+            if self.agenda.is_all_due(now) {
                 self.phase = Phase::Draining;
             }
         }
-        if self.phase == Phase::Draining && self.in_flight == 0 && self.waiting.is_empty() {
+        if self.phase == Phase::Draining && self.in_flight == 0 && self.agenda.waiting.is_empty() {
             self.phase = Phase::Over;
         }
     }
@@ -297,22 +297,28 @@ impl Generator {
                 continue;
             }
             self.slot_mut(place).state = State::Trying(address);
-            self.set_timer(place, now + self.plan.connect_timeout.min(self.plan.timeout));
+            self.set_timer(place, now + self.agenda.plan.connect_timeout.min(self.agenda.plan.timeout));
         }
         if self.finding.is_hopeless() {
             self.phase = Phase::Over;
         }
     }
 
-    /// Chooses the address to which a connection is established, and resets the attempts at others.
+    /// Chooses the address to which a connection is established, and resets the attempts at others. If
+    /// another thread has chosen another address, this connection is an attempt at the wrong one.
     fn found(&mut self, id: Id, address: usize, now: Instant, transport: &mut impl Transport) {
-        self.finding.found = Some(address);
+        let chosen = self.chosen.or_this(address);
+        self.finding.found = Some(chosen);
+        let keeps = chosen == address;
         for place in 0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX) {
-            if place != id.place && matches!(self.slot(place).state, State::Trying(_)) {
+            if !(keeps && place == id.place) && matches!(self.slot(place).state, State::Trying(_)) {
                 self.vacate(place, Close::Reset, transport);
             }
         }
         self.phase = Phase::Gathering;
+        if !keeps {
+            return;
+        }
         self.hot = 1;
         (self.connections.opened, self.connections.most) = (1, 1);
         self.rest(id.place);
@@ -322,62 +328,48 @@ impl Generator {
     /// Starts the time of the plan.
     fn begin(&mut self, now: Instant) {
         self.phase = Phase::Running;
-        self.start = now;
         self.cold.counts.at_start = self.cold.open();
-        self.account.open(self.opens(), self.end(), self.plan.interval);
+        self.agenda.begin(now);
     }
 
     /// Ends the run before its time.
     pub fn stop(&mut self, now: Instant) {
-        self.account.advance(now);
+        self.agenda.account.advance(now);
         self.phase = Phase::Over;
     }
 
     /// Closes all connections, and returns the results. Requests without an answer count as unfinished.
-    pub fn finish(mut self, now: Instant, transport: &mut impl Transport) -> Measured {
+    pub fn finish(&mut self, now: Instant, transport: &mut impl Transport) -> Measured {
         self.cold.counts.at_end = self.cold.open();
         let places = 0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
         for place in places {
             if let State::Opening { job: Some(job), .. } | State::Busy(Busy { job: Some(job), .. }) =
                 self.slot(place).state
             {
-                self.account.failed(&job, Failure::Unfinished, now);
+                self.agenda.account.failed(&job, Failure::Unfinished, now);
             }
             if !matches!(self.slot(place).state, State::Vacant) {
                 transport.close(self.id(place), Close::Reset);
             }
         }
-        for job in &self.waiting {
-            self.account.failed(job, Failure::Unfinished, now);
-        }
-        let account = core::mem::take(&mut self.account);
+        self.agenda.give_up_all(now);
+        let account = core::mem::take(&mut self.agenda.account);
         self.measured(now, account)
     }
 
     /// Returns the results so far. The generator goes on.
     #[must_use]
     pub fn so_far(&self, now: Instant) -> Measured {
-        let mut account = self.account.clone();
-        account.advance(now);
-        self.measured(now, account)
+        self.measured(now, self.agenda.account.clone())
     }
 
-    fn measured(&self, now: Instant, mut account: Account) -> Measured {
-        account.close(now);
-        let measured = account.measured(now);
-        let planned = match &self.plan.load {
-            Load::Open { curve, .. } => Some(curve.requests_between(Duration::ZERO, measured)),
-            Load::Closed => None,
-        };
+    fn measured(&self, now: Instant, account: Account) -> Measured {
         Measured {
-            account,
             connections: self.connections,
-            cold: (self.plan.cold > 0).then_some(self.cold.counts),
-            measured,
-            planned,
-            stopped: self.is_over() && measured < self.plan.length,
+            cold: (self.agenda.plan.cold > 0).then_some(self.cold.counts),
             address: self.finding.found,
             unreached: self.finding.unreached.clone(),
+            ..self.agenda.measured(now, account, self.is_over())
         }
     }
 
@@ -386,35 +378,16 @@ impl Generator {
     /// Begins the requests that are due, or queues them.
     fn arrive(&mut self, now: Instant, transport: &mut impl Transport) {
         for _ in 0..BATCH {
-            let Some(due) = self.take_due(now) else { return };
-            let job = Job { due, counts: due >= self.opens(), again: false };
-            self.account.due(&job, now);
-            if !self.waiting.is_empty() || !self.serve(job, now, transport) {
-                self.account.waits(&job);
-                self.waiting.push_back(job);
+            let Some(job) = self.agenda.take_due(now, self.in_flight) else { return };
+            if !self.agenda.waiting.is_empty() || !self.serve(job, now, transport) {
+                self.agenda.waits(job);
             }
         }
     }
 
-    /// Takes the next request if it is due, and returns the time at which it was.
-    fn take_due(&mut self, now: Instant) -> Option<Instant> {
-        let Some(arrivals) = &mut self.arrivals else {
-            let goes_on = now < self.end() && now >= self.pause && self.has_partner_free();
-            return goes_on.then_some(now);
-        };
-        let due = arrivals.next().map(|due| self.start + due).filter(|due| *due <= now)?;
-        arrivals.advance();
-        Some(due)
-    }
-
-    /// Returns whether fewer requests are under way than there are to be, in a closed loop.
-    fn has_partner_free(&self) -> bool {
-        self.in_flight + self.waiting.len() < self.plan.connections
-    }
-
     fn ask_cold(&mut self, now: Instant, transport: &mut impl Transport) {
         for _ in 0..BATCH {
-            if self.cold_arrivals.next().is_none_or(|due| self.start + due > now) {
+            if self.agenda.at(&self.cold_arrivals) > now {
                 return;
             }
             self.cold_arrivals.advance();
@@ -434,10 +407,10 @@ impl Generator {
     fn serve(&mut self, job: Job, now: Instant, transport: &mut impl Transport) -> bool {
         if let Some(&place) = self.idle.last() {
             self.take_idle(place);
-            self.account.offered(&job);
+            self.agenda.account.offered(&job);
             self.in_flight += 1;
             self.ask(place, Some(job), now, transport);
-        } else if self.hot < self.plan.connections {
+        } else if self.hot < self.agenda.plan.connections {
             self.open(Some(job), now, transport);
         } else {
             return false;
@@ -446,24 +419,17 @@ impl Generator {
     }
 
     fn could_serve(&self) -> bool {
-        !self.waiting.is_empty() && (!self.idle.is_empty() || self.hot < self.plan.connections)
+        !self.agenda.waiting.is_empty() && (!self.idle.is_empty() || self.hot < self.agenda.plan.connections)
     }
 
     fn serve_waiting(&mut self, now: Instant, transport: &mut impl Transport) {
         for _ in 0..BATCH {
-            let Some(&job) = self.waiting.front() else { return };
+            let Some(&job) = self.agenda.waiting.front() else { return };
             if !self.could_serve() {
                 return;
             }
-            self.waiting.pop_front();
+            self.agenda.waiting.pop_front();
             self.serve(job, now, transport);
-        }
-    }
-
-    fn give_up_waiting(&mut self, now: Instant) {
-        while let Some(job) = self.waiting.front().copied().filter(|job| job.due + self.plan.timeout <= now) {
-            self.waiting.pop_front();
-            self.account.failed(&job, Failure::Unsent, now);
         }
     }
 
@@ -482,7 +448,7 @@ impl Generator {
 
     /// Handles an event on a connection.
     pub fn handle(&mut self, now: Instant, id: Id, transport: &mut impl Transport) {
-        self.account.advance(now);
+        self.agenda.account.advance(now);
         let current = self.slots.get(id.place as usize).filter(|slot| slot.generation == id.generation);
         let Some(slot) = current else { return };
         match slot.state {
@@ -529,26 +495,26 @@ impl Generator {
         if let Err(fault) = transport.connect(self.id(place), self.finding.found.unwrap_or(0)) {
             self.vacant.push(place);
             return match job {
-                Some(job) => self.lose(&job, fault.failure(false), now),
+                Some(job) => self.agenda.lose(&job, fault.failure(false), now),
                 None => self.cold.failed(now),
             };
         }
         self.slot_mut(place).state = State::Opening { job, since: now };
         if let Some(job) = job {
-            self.account.offered(&job);
+            self.agenda.account.offered(&job);
             self.in_flight += 1;
             self.hot += 1;
             self.connections.opened += 1;
             self.connections.most = self.connections.most.max(self.hot);
         }
-        self.set_timer(place, now + self.plan.connect_timeout.min(self.plan.timeout));
+        self.set_timer(place, now + self.agenda.plan.connect_timeout.min(self.agenda.plan.timeout));
     }
 
     fn established(&mut self, id: Id, now: Instant, transport: &mut impl Transport) {
         let State::Opening { job, since } = self.slot(id.place).state else { return };
         if let Some(job) = job {
             if job.counts {
-                self.account.connect.record(now.since(since));
+                self.agenda.account.connect.record(now.since(since));
             }
             self.ask(id.place, Some(job), now, transport);
         } else {
@@ -569,9 +535,9 @@ impl Generator {
 
     /// Sends a request on a connection that is open.
     fn ask(&mut self, place: u32, job: Option<Job>, now: Instant, transport: &mut impl Transport) {
-        self.set_timer(place, now + self.plan.timeout);
+        self.set_timer(place, now + self.agenda.plan.timeout);
         let reader = ResponseReader::new(self.request.is_head);
-        let most = self.plan.requests_per_connection.filter(|_| job.is_some());
+        let most = self.agenda.plan.requests_per_connection.filter(|_| job.is_some());
         let slot = self.slot_mut(place);
         slot.asked += 1;
         let last = most.is_some_and(|most| slot.asked >= most);
@@ -590,7 +556,7 @@ impl Generator {
                 Ok(0) => return,
                 Ok(sent) => {
                     busy.sent += sent;
-                    self.account.bytes_out += sent as u64;
+                    self.agenda.account.bytes_out += sent as u64;
                 }
                 Err(fault) => return self.fail(place, fault.failure(true), now, transport),
             }
@@ -611,7 +577,7 @@ impl Generator {
                     Err(Unfinished::Malformed) => Err(Failure::Malformed),
                 },
                 Ok(Some(len)) => {
-                    self.account.bytes_in += len as u64;
+                    self.agenda.account.bytes_in += len as u64;
                     let bytes = self.buffer.get(..len).unwrap_or_default();
                     match busy.reader.receive(bytes) {
                         Ok(None) => continue,
@@ -643,7 +609,7 @@ impl Generator {
         let all_sent = busy.sent == self.request.bytes(busy.last).len();
         match busy.job {
             Some(job) => {
-                self.account.answered(&job, answered.status, busy.since, now);
+                self.agenda.account.answered(&job, answered.status, busy.since, now);
                 self.in_flight -= 1;
             }
             None => {
@@ -661,7 +627,7 @@ impl Generator {
         self.closing += 1;
         if ended {
             self.drop(id.place, Close::Ordinary, now, transport);
-        } else if !all_sent || self.closing > self.plan.connections {
+        } else if !all_sent || self.closing > self.agenda.plan.connections {
             self.drop(id.place, Close::Reset, now, transport);
         } else {
             self.set_timer(id.place, now + CLOSE_WITHIN);
@@ -674,7 +640,7 @@ impl Generator {
         match core::mem::replace(&mut self.slot_mut(place).state, State::Idle) {
             State::Opening { job: Some(job), .. } => {
                 self.in_flight -= 1;
-                self.lose(&job, failure, now);
+                self.agenda.lose(&job, failure, now);
                 self.leave(place, now);
             }
             State::Opening { job: None, .. } => self.cold.failed(now),
@@ -684,10 +650,10 @@ impl Generator {
                 // The server closed a kept connection just as it was to be used again: RFC 9112, 9.3.1.
                 let stale = asked > 1 && !reader.has_begun() && !job.again && self.request.idempotent;
                 if stale && matches!(failure, Failure::Short | Failure::Reset) {
-                    self.account.repeated += u64::from(job.counts);
-                    self.waiting.push_front(Job { again: true, ..job });
+                    self.agenda.account.repeated += u64::from(job.counts);
+                    self.agenda.waiting.push_front(Job { again: true, ..job });
                 } else {
-                    self.lose(&job, failure, now);
+                    self.agenda.lose(&job, failure, now);
                 }
                 self.leave(place, now);
             }
@@ -698,11 +664,6 @@ impl Generator {
             State::Vacant | State::Idle | State::Closing => {}
         }
         self.vacate(place, Close::Reset, transport);
-    }
-
-    fn lose(&mut self, job: &Job, failure: Failure, now: Instant) {
-        self.account.failed(job, failure, now);
-        self.pause = now + PAUSE;
     }
 
     // --- Places ---

@@ -1,6 +1,7 @@
 //! The reports of the hosts of a run.
 
 use evenkeel::Engine;
+use evenkeel::net::Net;
 use evenkeel::raw::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,6 +24,16 @@ pub struct Hosts {
 }
 
 impl Hosts {
+    pub(super) fn of_net(net: &Net, elapsed: Duration) -> Self {
+        let snapshot = net.snapshot();
+        Self {
+            counters: HostCounters::of(&snapshot, elapsed),
+            tcp: snapshot.tcp,
+            server: None,
+            device_failed: None,
+        }
+    }
+
     pub(super) fn of(engine: &Engine, elapsed: Duration) -> Self {
         let snapshot = engine.snapshot();
         Self {

@@ -6,10 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 use evenkeel::raw::cpu::set_timer_slack;
 use evenkeel::raw::kernel::{Connections, Happened};
 use evenkeel::raw::signal::Stop;
-use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::time::{Clock, Duration};
 
-use super::effort::Meter;
-use super::generator::{Generator, Glance};
+use super::crew::{self, Chosen, Seat};
+use super::generator::Generator;
 use super::news::News;
 use super::plan::Plan;
 use super::report::{Effort, Measured};
@@ -26,52 +26,53 @@ pub struct OnKernel {
     pub from: Vec<IpAddr>,
 }
 
-/// Runs a plan on the calling thread. Calls `watch` with a glance at intervals of `limits.every`, and with
-/// a report when one is requested. Ends early when the process is asked to end.
+/// Runs a plan on `threads` threads. Calls `watch` on the calling thread, with a glance at intervals of
+/// `limits.every`, and with a report when one is requested. Ends early when the process is asked to end.
 ///
 /// # Errors
 /// The kernel refuses the descriptors with which the generator waits.
 pub fn run(
-    at: OnKernel,
-    plan: Plan,
-    request: Request,
+    at: &OnKernel,
+    plan: &Plan,
+    request: &Request,
+    threads: usize,
     limits: Limits,
-    mut watch: impl FnMut(News<'_>),
+    watch: impl FnMut(News<'_>),
 ) -> io::Result<(Measured, Effort)> {
+    let (clock, stop, chosen) = (Clock::start(), Stop::on_signals()?, Chosen::default());
+    let generator = |plan: Plan| {
+        let generator = Generator::new(plan, request.clone()).with_addresses(at.to.len());
+        generator.with_others(chosen.clone())
+    };
+    let parts = plan.shares(threads).into_iter().map(generator).collect();
+    crew::run(parts, &clock, limits, |seat| generate(seat, at.clone(), &clock, stop), || None, watch)
+}
+
+/// Makes the requests of one thread.
+fn generate(seat: &Seat<Generator>, at: OnKernel, clock: &Clock, stop: &Stop) -> io::Result<Measured> {
     // Without this, requests begin 50 µs late. They also do so if the process may not set the timer slack.
     let _ = set_timer_slack(Duration::from_nanos(1));
-    let (clock, stop) = (Clock::start(), Stop::on_signals()?);
-    let mut generator = Generator::new(plan, request).with_addresses(at.to.len());
-    let reports = limits.reports.map(|reports| reports.event().fd());
-    let events: Vec<_> = core::iter::once(stop.fd()).chain(reports).collect();
-    let mut sockets = Sockets { connections: Connections::new(&events)?, at, next: 0, ended: Vec::new() };
-    let (mut happened, mut is_notified) = (Vec::new(), false);
-    let mut meter = None;
-    let mut next_watch = limits.every.map_or(Instant::NEVER, |every| clock.now() + every);
-    while !generator.is_over() {
-        let now = clock.now();
-        if stop.requested() {
-            generator.stop(now);
-            break;
-        }
-        generator.turn(now, &mut sockets);
-        let Glance { finding, gathering, .. } = generator.glance(now);
-        if !finding && !gathering && meter.is_none() {
-            meter = Some(Meter::start(now));
-        }
-        if let (true, Some(every)) = (now >= next_watch, limits.every) {
-            watch(News::Glance(&generator.glance(now)));
-            next_watch = now + every;
-        }
-        if is_notified && limits.take_request().is_some() {
-            let effort = meter.as_ref().map_or_else(Effort::default, |meter| meter.effort(now));
-            watch(News::Report { measured: &generator.so_far(now), effort, hosts: None });
-        }
-        if generator.is_over() {
-            break;
-        }
-        let until = generator.deadline().min(next_watch);
-        is_notified = sockets.connections.wait(&clock, until, &mut happened)?;
+    let mut sockets =
+        Sockets { connections: Connections::new(&[stop.fd()])?, at, next: 0, ended: Vec::new() };
+    let mut happened = Vec::new();
+    loop {
+        let deadline = {
+            let (mut generator, now) = (seat.part(), clock.now());
+            if stop.requested() {
+                generator.stop(now);
+            } else {
+                generator.turn(now, &mut sockets);
+            }
+            if generator.is_over() {
+                break;
+            }
+            if generator.is_running() {
+                seat.measure_effort(now);
+            }
+            generator.deadline()
+        };
+        sockets.connections.wait(clock, deadline, &mut happened)?;
+        let mut generator = seat.part();
         for Happened { token, ended } in happened.drain(..) {
             if ended {
                 sockets.record_end(token);
@@ -79,9 +80,8 @@ pub fn run(
             generator.handle(clock.now(), Id::of_token(token), &mut sockets);
         }
     }
-    let now = clock.now();
-    let effort = meter.unwrap_or_else(|| Meter::start(now)).effort(now);
-    Ok((generator.finish(now, &mut sockets), effort))
+    let measured = seat.part().finish(clock.now(), &mut sockets);
+    Ok(measured)
 }
 
 struct Sockets {
@@ -108,19 +108,19 @@ impl Transport for Sockets {
         let Some(&to) = self.at.to.get(address) else { return Err(Fault::Unreachable) };
         let source = self.at.from.get(self.next % self.at.from.len().max(1)).copied();
         self.next = self.next.wrapping_add(1);
-        self.connections.open(id.place, id.token(), to, source).map_err(|error| fault(&error))
+        self.connections.open(id.place, id.token(), to, source).map_err(|error| Fault::from(&error))
     }
 
     fn is_open(&mut self, id: Id) -> Result<bool, Fault> {
-        self.connections.is_open(id.place).map_err(|error| fault(&error))
+        self.connections.is_open(id.place).map_err(|error| Fault::from(&error))
     }
 
     fn write(&mut self, id: Id, bytes: &[u8]) -> Result<usize, Fault> {
-        self.connections.write(id.place, bytes).map_err(|error| fault(&error))
+        self.connections.write(id.place, bytes).map_err(|error| Fault::from(&error))
     }
 
     fn read(&mut self, id: Id, to: &mut [u8]) -> Result<Option<usize>, Fault> {
-        self.connections.read(id.place, to).map_err(|error| fault(&error))
+        self.connections.read(id.place, to).map_err(|error| Fault::from(&error))
     }
 
     fn has_ended(&mut self, id: Id) -> bool {
@@ -134,23 +134,3 @@ impl Transport for Sockets {
         }
     }
 }
-
-fn fault(error: &io::Error) -> Fault {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => Fault::Refused,
-        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted => {
-            Fault::Reset
-        }
-        io::ErrorKind::TimedOut => Fault::TimedOut,
-        io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse => Fault::NoPort,
-        // EMFILE and ENFILE have no stable kind.
-        io::ErrorKind::OutOfMemory => Fault::NoDescriptor,
-        _ if matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOBUFS)) => Fault::NoDescriptor,
-        _ => Fault::Unreachable,
-    }
-}
-
-/// Linux's error numbers (errno(3)), equal on every architecture that Rust supports except MIPS.
-const ENFILE: i32 = 23;
-const EMFILE: i32 = 24;
-const ENOBUFS: i32 = 105;

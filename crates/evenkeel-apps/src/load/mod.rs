@@ -9,11 +9,15 @@
 //! | the use of connections: opened, used, kept and closed | `generator.rs`; idle ones, `cold.rs` |
 //! | the interface to TCP | `transport.rs` |
 //! | runs on the kernel's TCP, and on ours | `kernel.rs`, `program.rs` |
+//! | HTTP/2 and TLS, on hyper | `tasks/` |
+//! | requests due and waiting; several threads | `agenda.rs`; `crew.rs` |
 //! | counters and results | `account.rs`, `report.rs`, `effort.rs` |
 
 mod account;
+mod agenda;
 mod arrivals;
 mod cold;
+mod crew;
 mod curve;
 mod day;
 mod effort;
@@ -28,6 +32,7 @@ mod report;
 mod request;
 #[cfg(test)]
 mod table;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -41,8 +46,9 @@ pub use generator::{Generator, Glance};
 pub use hosts::Hosts;
 pub use kernel::{OnKernel, run};
 pub use news::News;
-pub use plan::{Load, Plan};
+pub use plan::{Load, Plan, Share};
 pub use program::{OnHost, Place, Watched, client, run_on_host};
-pub use report::{ConnectionCounts, Doubt, Effort, Measured, Percentiles, Report};
-pub use request::{Request, Target, method};
+pub use report::{ConnectionCounts, Doubt, Effort, Measured, Percentiles, RefusedTls, Report};
+pub use request::{Request, Scheme, Target, method};
+pub use tasks::{Protocols, Tasks, TasksError, Trust, TrustError, Version};
 pub use transport::{Close, Fault, Id, Transport};

@@ -33,6 +33,53 @@ pub struct Plan {
     pub interval: Duration,
     /// The seed of everything that is random.
     pub seed: u64,
+    /// The part of the run that this plan is for.
+    pub share: Share,
+}
+
+/// The part of a run that one of several threads has. Of the requests of the run, in the order in which they
+/// are due, each thread makes one in `of`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// The thread's number, from zero.
+    pub index: usize,
+    /// The number of threads.
+    pub of: usize,
+}
+
+impl Share {
+    /// The whole run.
+    pub const WHOLE: Self = Self { index: 0, of: 1 };
+
+    /// Returns whether other threads have parts of the run.
+    #[must_use]
+    pub const fn is_part(self) -> bool {
+        self.of > 1
+    }
+
+    /// Returns the thread's part of a number of things.
+    const fn part(self, all: usize) -> usize {
+        all / self.of + (self.index < all % self.of) as usize
+    }
+}
+
+impl Plan {
+    /// Returns the plan of each of `threads` threads. Together they make the requests of this plan at the
+    /// same times as one thread does.
+    #[must_use]
+    pub fn shares(&self, threads: usize) -> Vec<Self> {
+        let of = threads.max(1);
+        let share = |index| {
+            let share = Share { index, of };
+            Self {
+                connections: share.part(self.connections),
+                cold: share.part(self.cold),
+                share,
+                ..self.clone()
+            }
+        };
+        (0..of).map(share).collect()
+    }
 }
 
 /// The rule by which requests are made.

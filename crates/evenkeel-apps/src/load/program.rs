@@ -216,7 +216,7 @@ impl Program for Client {
             }
         }
         if generator.is_over() {
-            body.measured = body.generator.take().map(|generator| generator.finish(now, &mut streams));
+            body.measured = body.generator.take().map(|mut generator| generator.finish(now, &mut streams));
             return Step::Exit;
         }
         let deadline = generator.deadline();

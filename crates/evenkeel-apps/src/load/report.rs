@@ -1,5 +1,7 @@
 //! The results of a run and the report on them.
 
+use std::ops::AddAssign;
+
 use evenkeel::raw::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,7 +11,7 @@ use super::cold::ColdCounts;
 use crate::latency::Histogram;
 
 /// The results of a generator.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Measured {
     pub(super) account: Account,
     pub(super) connections: ConnectionCounts,
@@ -19,10 +21,42 @@ pub struct Measured {
     pub(super) planned: Option<f64>,
     /// Whether the run ended before its time.
     pub(super) stopped: bool,
+    /// The number of threads that generated the load.
+    pub(super) threads: usize,
+    /// The first handshake of TLS that failed.
+    pub refused_tls: Option<RefusedTls>,
     /// The index of the server's address that was used; `None` if no connection was established.
     pub address: Option<usize>,
     /// The indices of the addresses that were tried before and failed, with the failures.
     pub unreached: Vec<(usize, Failure)>,
+}
+
+impl Default for Measured {
+    fn default() -> Self {
+        Self {
+            account: Account::default(),
+            connections: ConnectionCounts::default(),
+            cold: None,
+            measured: Duration::ZERO,
+            planned: None,
+            stopped: false,
+            threads: 1,
+            refused_tls: None,
+            address: None,
+            unreached: Vec::new(),
+        }
+    }
+}
+
+/// The reason why a handshake of TLS failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RefusedTls {
+    /// The server's certificate was not accepted, for this reason.
+    Certificate(String),
+    /// The server has no protocol that was offered (ALPN): HTTP/2, or HTTP/1.1.
+    Protocol,
+    /// The handshake failed for this reason.
+    Other(String),
 }
 
 /// The counters of the connections on which requests were made.
@@ -32,10 +66,20 @@ pub struct ConnectionCounts {
     pub limit: usize,
     /// The number of connections begun, the warm-up included.
     pub opened: u64,
-    /// The maximum number of connections that were there at a time.
+    /// The maximum number of connections that were there at a time; of several threads, the sum of their
+    /// maxima.
     pub most: usize,
     /// The number of connections that ended between two requests, normally because the server closed them.
     pub closed_idle: u64,
+}
+
+impl AddAssign for ConnectionCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.limit += other.limit;
+        self.opened += other.opened;
+        self.most += other.most;
+        self.closed_idle += other.closed_idle;
+    }
 }
 
 /// Percentiles of times, in microseconds; `None` if there were no times.
@@ -78,13 +122,24 @@ impl From<&Histogram> for Percentiles {
     }
 }
 
-/// The processor time that a generator's thread used and missed.
+/// The processor time that a generator's thread used and missed: of several threads, the one that used or
+/// missed most.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Effort {
     /// The share of the time in which the thread ran on a processor.
     pub cpu_share: f64,
     /// The share of the time in which the thread was runnable and other threads had the processor.
     pub run_delay_share: f64,
+}
+
+impl Effort {
+    /// Returns the greater of both shares.
+    pub(super) fn or_more(self, other: Self) -> Self {
+        Self {
+            cpu_share: self.cpu_share.max(other.cpu_share),
+            run_delay_share: self.run_delay_share.max(other.run_delay_share),
+        }
+    }
 }
 
 /// A report on a generator's run: requests, their outcomes, and their times.
@@ -114,7 +169,7 @@ pub struct Report {
     pub response_us: Percentiles,
     /// The times from when a request was sent until it was answered.
     pub service_us: Percentiles,
-    /// The times from the start of a connection until it was established.
+    /// The times from the start of a connection until it was established, the handshake of TLS included.
     pub connect_us: Percentiles,
     /// The times from when a request was due until the generator handled it.
     pub late_us: Percentiles,
@@ -126,6 +181,8 @@ pub struct Report {
     pub connections: ConnectionCounts,
     /// The counters of cold connections, if there were to be any.
     pub cold: Option<ColdCounts>,
+    /// The number of threads that generated the load.
+    pub threads: usize,
     /// The processor time that the generator used for the run.
     pub generator: Effort,
     /// The intervals of the run, in order.
@@ -165,6 +222,7 @@ impl Report {
             bytes_out: account.bytes_out,
             connections: *connections,
             cold: *cold,
+            threads: measured.threads,
             generator: effort,
             intervals: account.intervals.clone(),
         }
@@ -216,6 +274,25 @@ impl Doubt {
 }
 
 impl Measured {
+    /// Adds the results of another thread of the run.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.account.merge(other.account);
+        self.connections += other.connections;
+        self.cold = match (self.cold, other.cold) {
+            (Some(ours), Some(others)) => Some(ours + others),
+            (one, another) => one.or(another),
+        };
+        self.measured = self.measured.max(other.measured);
+        self.planned = self.planned.into_iter().chain(other.planned).reduce(f64::max);
+        self.stopped |= other.stopped;
+        self.threads += other.threads;
+        self.refused_tls = self.refused_tls.take().or(other.refused_tls);
+        if self.address.is_none() {
+            self.address = other.address;
+            self.unreached = other.unreached;
+        }
+    }
+
     /// Returns the distribution of response times.
     #[must_use]
     pub fn response(&self) -> &Histogram {

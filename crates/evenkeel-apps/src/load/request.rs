@@ -4,9 +4,11 @@ use core::fmt;
 use core::str::FromStr;
 use std::net::Ipv6Addr;
 
-/// A server and a path on it, from an `http` URL.
+/// A server and a path on it, from an `http` or `https` URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
+    /// The protocol below HTTP.
+    pub scheme: Scheme,
     /// The server's name or address; an IPv6 address is without brackets and zone.
     pub host: String,
     /// The zone of a link-local address: the interface that leads to it.
@@ -15,6 +17,34 @@ pub struct Target {
     pub port: u16,
     /// The path and query of the URL.
     pub path: String,
+}
+
+/// The protocol below HTTP, by the scheme of the URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// TCP.
+    Http,
+    /// TLS over TCP.
+    Https,
+}
+
+impl Scheme {
+    /// Returns the scheme's name in a URL.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    /// Returns the port of servers whose URL names none (RFC 9110, 4.2).
+    const fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
 }
 
 impl Target {
@@ -32,23 +62,18 @@ impl Target {
     #[must_use]
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        if self.port == PORT { host } else { format!("{host}:{}", self.port) }
+        if self.port == self.scheme.port() { host } else { format!("{host}:{}", self.port) }
     }
 }
 
-/// The port of HTTP.
-const PORT: u16 = 80;
-
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.zone {
+        let mut authority = self.authority();
+        if let Some(zone) = &self.zone {
             // RFC 6874, 2.
-            Some(zone) => {
-                let authority = self.authority().replacen(']', &format!("%25{zone}]"), 1);
-                write!(f, "http://{authority}{}", self.path)
-            }
-            None => write!(f, "http://{}{}", self.authority(), self.path),
+            authority = authority.replacen(']', &format!("%25{zone}]"), 1);
         }
+        write!(f, "{}://{authority}{}", self.scheme.name(), self.path)
     }
 }
 
@@ -56,31 +81,30 @@ impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let rest = match text.split_once("://") {
-            None => text,
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-                return Err("TLS is not spoken here: use http, behind whatever ends the TLS".to_owned());
-            }
-            Some((scheme, _)) => return Err(format!("expected http://, not {scheme}://")),
+        let (scheme, rest) = match text.split_once("://") {
+            None => (Scheme::Http, text),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (Scheme::Http, rest),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (Scheme::Https, rest),
+            Some((scheme, _)) => return Err(format!("expected http:// or https://, not {scheme}://")),
         };
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         let expected = || "expected a URL such as http://192.0.2.9:8080/path".to_owned();
-        let (host, zone, port) = authority_of(authority).ok_or_else(expected)?;
+        let (host, zone, port) = authority_of(authority, scheme).ok_or_else(expected)?;
         if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("blanks and letters beyond ASCII in a path must be percent-encoded".to_owned());
         }
         if !are_encoded(path) {
             return Err("a `%` in a path must be followed by two hexadecimal digits, or be %25".to_owned());
         }
-        Ok(Self { host: host.to_owned(), zone: zone.map(str::to_owned), port, path: without_dots(path) })
+        let (host, zone) = (host.to_owned(), zone.map(str::to_owned));
+        Ok(Self { scheme, host, zone, port, path: without_dots(path) })
     }
 }
 
 /// Reads the host, the zone and the port of a URL.
-fn authority_of(authority: &str) -> Option<(&str, Option<&str>, u16)> {
+fn authority_of(authority: &str, scheme: Scheme) -> Option<(&str, Option<&str>, u16)> {
     let (host, zone, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (literal, port) = rest.split_once(']')?;
@@ -105,8 +129,8 @@ fn authority_of(authority: &str) -> Option<(&str, Option<&str>, u16)> {
     };
     let port = match port.strip_prefix(':') {
         // An empty port is the ordinary one (RFC 3986, 3.2.3 and 6.2.3).
-        Some("") => PORT,
-        None if port.is_empty() => PORT,
+        Some("") => scheme.port(),
+        None if port.is_empty() => scheme.port(),
         Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
             digits.parse().ok().filter(|port| *port > 0)?
         }
@@ -153,6 +177,17 @@ pub struct Request {
     pub(super) is_head: bool,
     /// Whether sending the request twice does no harm (RFC 9110, 9.2.2).
     pub(super) idempotent: bool,
+    pub(super) parts: Parts,
+}
+
+/// The parts of a request.
+#[derive(Debug, Clone)]
+pub(super) struct Parts {
+    pub(super) target: Target,
+    pub(super) method: String,
+    /// The fields by name, with the host and the user agent. Blanks may be around the values.
+    pub(super) fields: Vec<(String, String)>,
+    pub(super) content: Vec<u8>,
 }
 
 /// The fields that frame a message, which the user may not set.
@@ -178,26 +213,34 @@ impl Request {
         if self::method(method).is_err() {
             return Err(format!("`{method}` is no method such as GET or POST"));
         }
-        let mut head = format!("{method} {} HTTP/1.1\r\n", target.path);
         let names = |name: &str| fields.iter().any(|field| name_of(field).eq_ignore_ascii_case(name));
+        let mut all = Vec::new();
         if !names("host") {
-            head.push_str(&format!("Host: {}\r\n", target.authority()));
+            all.push(("Host".to_owned(), format!(" {}", target.authority())));
         }
         if !names("user-agent") {
-            head.push_str("User-Agent: evenkeel\r\n");
+            all.push(("User-Agent".to_owned(), " evenkeel".to_owned()));
         }
         for field in fields {
-            head.push_str(&format!("{}\r\n", checked(field)?));
+            all.push(checked(field)?);
         }
         if !content.is_empty() || ["POST", "PUT", "PATCH"].contains(&method) {
-            head.push_str(&format!("Content-Length: {}\r\n", content.len()));
+            all.push(("Content-Length".to_owned(), format!(" {}", content.len())));
         }
+        let lines: String = all.iter().map(|(name, value)| format!("{name}:{value}\r\n")).collect();
+        let head = format!("{method} {} HTTP/1.1\r\n{lines}", target.path);
         let with = |connection: &str| [head.as_bytes(), connection.as_bytes(), b"\r\n", content].concat();
         Ok(Self {
             kept: with(""),
             last: with("Connection: close\r\n"),
             is_head: method == "HEAD",
             idempotent: ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"].contains(&method),
+            parts: Parts {
+                target: target.clone(),
+                method: method.to_owned(),
+                fields: all,
+                content: content.to_vec(),
+            },
         })
     }
 
@@ -211,7 +254,8 @@ fn name_of(field: &str) -> &str {
     field.split_once(':').map_or("", |(name, _)| name)
 }
 
-fn checked(field: &str) -> Result<&str, String> {
+/// Returns the name and the value of a field, with the blanks around the value.
+fn checked(field: &str) -> Result<(String, String), String> {
     let name = name_of(field);
     if OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
         return Err(format!("`{name}` is for evenkeel to say"));
@@ -219,7 +263,9 @@ fn checked(field: &str) -> Result<&str, String> {
     let token = !name.is_empty()
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
     let text = field.bytes().all(|byte| byte == b'\t' || byte >= b' ' && byte != 0x7f);
-    if token && text { Ok(field) } else { Err(format!("`{field}` is no field such as `Accept: text/html`")) }
+    let value = field.split_once(':').map(|(_, value)| value).filter(|_| token && text);
+    let value = value.ok_or_else(|| format!("`{field}` is no field such as `Accept: text/html`"))?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 #[cfg(test)]
@@ -232,6 +278,8 @@ mod tests {
         let ok = |host: &str, port, path: &str| Ok((host.to_owned(), port, path.to_owned()));
         assert_eq!(read("http://here"), ok("here", 80, "/"));
         assert_eq!(read("HTTP://here:8080/a?b=c#d"), ok("here", 8080, "/a?b=c"));
+        assert_eq!(read("https://here/a"), ok("here", 443, "/a"));
+        assert_eq!(read("https://here:80/"), ok("here", 80, "/"));
         assert_eq!(read("127.0.0.1:81/x"), ok("127.0.0.1", 81, "/x"));
         assert_eq!(read("http://[::1]:82?q"), ok("::1", 82, "/?q"));
         // RFC 3986, 3.2.3.
@@ -253,7 +301,6 @@ mod tests {
             assert_eq!(read(&format!("http://here{path}")), ok("here", 80, expected), "{path}");
         }
         for (wrong, why) in [
-            ("https://here/", "TLS"),
             ("ftp://here/", "not ftp"),
             ("http:///x", "such as"),
             ("http://here:0/", "such as"),
@@ -275,6 +322,9 @@ mod tests {
             ("", "such as"),
         ] {
             assert!(read(wrong).is_err_and(|error| error.contains(why)), "{wrong}");
+        }
+        for text in ["https://here/", "https://here:80/", "http://here:443/", "http://here/"] {
+            assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
         }
         assert_eq!("[::1]:82/x".parse::<Target>().unwrap().to_string(), "http://[::1]:82/x");
     }

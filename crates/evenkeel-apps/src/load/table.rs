@@ -77,6 +77,7 @@ fn load(row: &Row, pieces: &[usize]) -> Report {
         cold_rate: 0.0,
         interval: length,
         seed: 1,
+        share: Share::WHOLE,
     };
     let mut server = Server { row, pieces, id: None, to_read: VecDeque::new(), ends: false };
     let (mut generator, mut now) = (Generator::new(plan, request), Instant::ZERO);

@@ -276,6 +276,7 @@ fn plan(rate: f64, length: Duration) -> Plan {
         cold_rate: 0.0,
         interval: Duration::from_secs(1),
         seed: 1,
+        share: Share::WHOLE,
     }
 }
 

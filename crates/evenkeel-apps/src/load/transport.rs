@@ -1,5 +1,7 @@
 //! The interface between a generator and any TCP.
 
+use std::io;
+
 use super::account::Failure;
 
 /// A name of a connection: its place, and its generation among the connections at that place.
@@ -102,3 +104,25 @@ impl Fault {
         }
     }
 }
+
+impl From<&io::Error> for Fault {
+    fn from(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused => Self::Refused,
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted => {
+                Self::Reset
+            }
+            io::ErrorKind::TimedOut => Self::TimedOut,
+            io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse => Self::NoPort,
+            // EMFILE and ENFILE have no stable kind.
+            io::ErrorKind::OutOfMemory => Self::NoDescriptor,
+            _ if matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOBUFS)) => Self::NoDescriptor,
+            _ => Self::Unreachable,
+        }
+    }
+}
+
+/// Linux's error numbers (errno(3)), equal on every architecture that Rust supports except MIPS.
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+const ENOBUFS: i32 = 105;

@@ -346,7 +346,7 @@ fn requests_share_a_connection() {
     with_curl("requests_share_a_connection", || {
         let content = bytes(300_000);
         let tree = Tree::new(&[("file", &content)]);
-        let [certificate, key] = certify(&tree);
+        let [certificate, key] = certify(&tree, "127.0.0.1");
         let tls = Arc::new(Tls::load(&certificate, &key).unwrap());
         let server = Running::with(&tree, Settings::default(), |server| server.with_tls(tls));
         let url = format!("https://{}/file", server.address);
@@ -435,7 +435,7 @@ fn raw_requests_of_nc_are_answered_or_refused() {
 fn slow_clients_are_closed() {
     on_both_kinds_of_sockets(|| {
         let tree = Tree::new(&[("file", b"content")]);
-        let [certificate, key] = certify(&tree);
+        let [certificate, key] = certify(&tree, "127.0.0.1");
         let tls = Arc::new(Tls::load(&certificate, &key).unwrap());
         let settings = Settings { head_timeout: Duration::from_millis(100), ..Settings::default() };
         let servers = [
@@ -478,9 +478,9 @@ fn a_stopped_server_ends_with_its_connections() {
     });
 }
 
-/// Writes a certificate for the first server of a test, and its key.
-fn certify(tree: &Tree) -> [std::path::PathBuf; 2] {
-    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned(), "10.77.0.2".to_owned()]).unwrap();
+/// Writes a certificate for a server, and for the first of a test at a TAP, and its key.
+pub(crate) fn certify(tree: &Tree, name: &str) -> [std::path::PathBuf; 2] {
+    let made = rcgen::generate_simple_self_signed([name.to_owned(), "10.77.0.2".to_owned()]).unwrap();
     let [certificate, key] = ["cert.pem", "key.pem"].map(|name| tree.outside(name));
     fs::write(&certificate, made.cert.pem()).unwrap();
     fs::write(&key, made.signing_key.serialize_pem()).unwrap();
@@ -492,7 +492,7 @@ fn files_are_served_through_tls_and_the_certificate_can_change() {
     with_curl("files_are_served_through_tls_and_the_certificate_can_change", || {
         let content = bytes(1_000_000);
         let tree = Tree::new(&[("file", &content)]);
-        let [certificate, key] = certify(&tree);
+        let [certificate, key] = certify(&tree, "127.0.0.1");
         let tls = Arc::new(Tls::load(&certificate, &key).unwrap());
         let server = Running::with(&tree, Settings::default(), |server| server.with_tls(Arc::clone(&tls)));
         let url = format!("https://{}/file", server.address);
@@ -505,7 +505,7 @@ fn files_are_served_through_tls_and_the_certificate_can_change() {
         }
         assert!(!curl(&["--cacert", trusted, &server.url("/file")]).status.success(), "no clear text");
 
-        certify(&tree);
+        certify(&tree, "127.0.0.1");
         assert!(
             curl(&["--cacert", trusted, "-o", "/dev/null", &url]).status.success(),
             "not before it is told"
@@ -523,14 +523,14 @@ fn files_are_served_through_tls_and_the_certificate_can_change() {
 #[test]
 fn certificates_that_cannot_be_used_say_why() {
     let tree = Tree::new(&[]);
-    let [certificate, key] = certify(&tree);
+    let [certificate, key] = certify(&tree, "127.0.0.1");
     let missing = tree.outside("missing.pem");
     let text = Tls::load(&missing, &key).unwrap_err().to_string();
     assert!(text.contains("missing.pem") && text.contains("No such file"), "{text}");
     assert!(matches!(Tls::load(&certificate, &certificate), Err(TlsError::File { .. })));
     let old = tree.outside("old.pem");
     fs::rename(&key, &old).unwrap();
-    certify(&tree);
+    certify(&tree, "127.0.0.1");
     assert!(
         matches!(Tls::load(&certificate, &old), Err(TlsError::Refused(_))),
         "a key of another certificate"

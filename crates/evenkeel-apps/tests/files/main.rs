@@ -5,6 +5,7 @@
 
 mod clients;
 mod connections;
+mod load;
 mod running;
 mod tree;
 mod world;

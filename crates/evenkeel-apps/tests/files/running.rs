@@ -47,24 +47,35 @@ impl Running {
         Self::with(tree, settings, |server| server)
     }
 
-    /// Starts a server that `change` sets up further.
-    pub(crate) fn with(tree: &Tree, settings: Settings, change: impl FnOnce(Server) -> Server) -> Self {
+    /// Starts a server at an address of the kernel's.
+    pub(crate) fn at(
+        address: Ipv4Addr,
+        tree: &Tree,
+        settings: Settings,
+        change: impl FnOnce(Server) -> Server,
+    ) -> Self {
         let server = Server::open(&tree.root(), settings, TokioTimer::new(), TokioExecutor::new()).unwrap();
         let server = change(server);
         let stopper = server.stopper();
-        let Some(host) = HOSTS.get() else {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            listener.set_nonblocking(true).unwrap();
-            let address = listener.local_addr().unwrap();
-            let thread = thread::spawn(move || {
-                run(
-                    server,
-                    async || kernel::TcpListener::from_std(listener).unwrap(),
-                    |listener, cx| listener.poll_accept(cx),
-                )
-            });
-            return Self { address, stopper, thread: Some(thread), net: None };
-        };
+        let listener = TcpListener::bind((address, 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let thread = thread::spawn(move || {
+            run(
+                server,
+                async || kernel::TcpListener::from_std(listener).unwrap(),
+                |listener, cx| listener.poll_accept(cx),
+            )
+        });
+        Self { address, stopper, thread: Some(thread), net: None }
+    }
+
+    /// Starts a server that `change` sets up further.
+    pub(crate) fn with(tree: &Tree, settings: Settings, change: impl FnOnce(Server) -> Server) -> Self {
+        let Some(host) = HOSTS.get() else { return Self::at(Ipv4Addr::LOCALHOST, tree, settings, change) };
+        let server = Server::open(&tree.root(), settings, TokioTimer::new(), TokioExecutor::new()).unwrap();
+        let server = change(server);
+        let stopper = server.stopper();
         HOSTS.set(Some(host + 1));
         let net = Net::builder()
             .link(&format!("tap:keel{host}"))

@@ -9,7 +9,7 @@ use evenkeel::raw::receive::Architecture;
 use evenkeel::raw::signal::Stop;
 use evenkeel::raw::time::{Clock, Duration};
 use evenkeel::raw::wire::{EthernetAddress, IpCidr, IpEndpoint, Ipv4Address};
-use evenkeel_apps::load::{self, Effort, Glance, Plan, Report, Request, Target};
+use evenkeel_apps::load::{self, Effort, Glance, Plan, Report, Request, Scheme, Target};
 use evenkeel_apps::measure::{CoreTime, Sending, Working};
 
 pub(super) const HTTP: u16 = 80;
@@ -36,7 +36,8 @@ pub(super) fn lay(ring_pkts: usize) -> (End, End) {
 }
 
 pub(super) fn request(host: &str, port: u16) -> io::Result<Request> {
-    let target = Target { host: host.to_owned(), zone: None, port, path: "/".to_owned() };
+    let target =
+        Target { scheme: Scheme::Http, host: host.to_owned(), zone: None, port, path: "/".to_owned() };
     Request::new(&target, "GET", &[], &[]).map_err(io::Error::other)
 }
 

@@ -19,7 +19,7 @@ use evenkeel::raw::tcp::ListenerConfig;
 use evenkeel::raw::time::{Clock, Duration};
 use evenkeel::raw::wire::IpCidr;
 use evenkeel_apps::http::Document;
-use evenkeel_apps::load::{Curve, Load, Plan, Spacing};
+use evenkeel_apps::load::{Curve, Load, Plan, Share, Spacing};
 use evenkeel_apps::measure::{CoreTime, Generator, drive, opposite};
 use evenkeel_apps::stream::{self, Counters, Server, Web};
 
@@ -100,6 +100,7 @@ impl Asking {
             cold_rate: 0.0,
             interval: options.window,
             seed: options.seed,
+            share: Share::WHOLE,
         }
     }
 }

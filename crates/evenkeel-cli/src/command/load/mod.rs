@@ -1,6 +1,7 @@
 //! `evenkeel load`: sends requests to a web server, and measures response times.
 
 mod own;
+mod protocols;
 mod show;
 mod sources;
 
@@ -12,9 +13,10 @@ use std::time::Duration;
 
 use clap::Args;
 use evenkeel::raw::kernel::allow_descriptors;
+use evenkeel_apps::host_setup::Limits;
 use evenkeel_apps::load::{
     self, Curve, Day, Doubt, Effort, Failure as RequestFailure, Hosts, Load, Measured, News, OnHost,
-    OnKernel, Plan, Report, Request, Spacing, Target,
+    OnKernel, Plan, Protocols, RefusedTls, Report, Request, Share, Spacing, Target, Tasks,
 };
 use evenkeel_apps::quantity::per_s;
 use evenkeel_apps::text::read_text;
@@ -36,7 +38,7 @@ use sources::Sources;
 /// (no coordinated omission).
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Request this URL: `http://HOST[:PORT][/PATH]`.
+    /// Request this URL: `http[s]://HOST[:PORT][/PATH]`.
     #[arg(value_name = "URL", value_hint = clap::ValueHint::Url)]
     url: Target,
     /// Send RPS requests a second, such as 0.5, 1500 or 10k; with --day, on average [default: 1k; with --day
@@ -82,6 +84,11 @@ pub(crate) struct Arguments {
     /// Connect from this address, or from these in turn: each has about 28 000 ports.
     #[arg(long, value_name = "ADDRESS[-ADDRESS]", conflicts_with = "on")]
     bind: Option<Sources>,
+    #[command(flatten)]
+    protocols: protocols::Choice,
+    /// Generate the load on N threads, each with its share of requests and connections.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = quantity::count, conflicts_with = "on")]
+    threads: u64,
     #[command(flatten)]
     own: own::Own,
     /// Play a whole day: from a file of times and rates, or synthetic.
@@ -141,8 +148,10 @@ pub(crate) const GUIDE: Guide = Guide {
                 "cold",
                 "cold_rate",
                 "bind",
+                "threads",
             ],
         },
+        Group { heading: "Protocols", first: &["http2"], others: &["streams", "cacert", "insecure"] },
         Group { heading: "Request", first: &[], others: &["headers", "method", "body"] },
         Group {
             heading: "On an evenkeel host",
@@ -172,6 +181,24 @@ pub(crate) const GUIDE: Guide = Guide {
             )],
         },
         Section {
+            heading: "Protocols",
+            blocks: &[Block::Text(
+                "An https URL is loaded through TLS 1.2 or 1.3, with a full handshake on each connection, as \
+                 that of a new user. Its certificate must be from an issuer that the system trusts, or from \
+                 one in the file of --cacert. HTTP/2 has many requests at a time on a connection: TLS agrees \
+                 on it (ALPN), and a server without TLS must expect it. On a cable there is HTTP/1.1 without \
+                 TLS only. Cold connections are for HTTP/1.1 without TLS.",
+            )],
+        },
+        Section {
+            heading: "Threads",
+            blocks: &[Block::Text(
+                "One thread makes some ten thousands of requests a second. When it uses its processor, the \
+                 report says so, and --threads shares the load among more of them. The requests are due at \
+                 the same times for any number of threads.",
+            )],
+        },
+        Section {
             heading: "Cold connections and days",
             blocks: &[Block::Text(
                 "Cold connections are open and idle, as most connections of a busy server. --cold-rate sends \
@@ -189,6 +216,10 @@ pub(crate) const GUIDE: Guide = Guide {
         Example {
             says: "Open a connection for each request, with 750 idle connections besides.",
             command: "evenkeel load http://127.0.0.1:8080/ --rate 2k --close --cold 750",
+        },
+        Example {
+            says: "Load a server through TLS with HTTP/2, on two threads, and trust its own certificate.",
+            command: "evenkeel load https://127.0.0.1:8443/ --http2 --cacert cert.pem --threads 2",
         },
         Example {
             says: "Load an evenkeel host in memory, which serves one document.",
@@ -222,6 +253,8 @@ pub(crate) struct Output<'a> {
     on: String,
     /// The mode of the generator: `open` or `closed`.
     mode: &'static str,
+    /// The version of HTTP: `1.1` or `2`.
+    http: &'static str,
     /// The spacing of the requests in an open loop: `poisson` or `constant`; `None` in a closed loop.
     arrivals: Option<&'static str>,
     /// The addresses that were tried before and failed.
@@ -276,6 +309,7 @@ const OFTEN: Duration = Duration::from_millis(250);
 const SPARE: u64 = 64;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let protocols = arguments.protocols.checked(&arguments.url, arguments)?;
     let (curve, day) = arguments.curve()?;
     let plan = arguments.plan(curve);
     let request = arguments.request()?;
@@ -295,18 +329,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             let _ = arguments.print(&Outcome::new(measured, effort, hosts, &addresses), day);
         }
     };
-    let (measured, effort, hosts) = if arguments.own.is_chosen() {
-        let OnHost { measured, effort, hosts } =
-            arguments.own.run(&addresses, &arguments.receiving, (plan, request), limits, watch)?;
-        (measured, effort, Some(hosts))
-    } else {
-        arguments.bind.as_ref().map_or(Ok(()), Sources::check)?;
-        let from = arguments.bind.as_ref().map(Sources::addresses).unwrap_or_default();
-        let (measured, effort) =
-            load::run(OnKernel { to: addresses.clone(), from }, plan, request, limits, watch)
-                .map_err(|e| Failure::machine("cannot make connections", e))?;
-        (measured, effort, None)
-    };
+    let (measured, effort, hosts) =
+        arguments.generate(&plan, &request, &addresses, protocols.as_ref(), limits, watch)?;
     progress.clear();
     let outcome = Outcome::new(&measured, effort, hosts.as_ref(), &addresses);
     arguments.print(&outcome, day)?;
@@ -315,7 +339,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         write_histogram(file, &measured).map_err(|e| cannot_write(path, &e))?;
     }
     hosts.as_ref().map_or(Ok(()), own::judge)?;
-    to.map_or_else(|| Err(unconnected(&arguments.url, &unreached)), |to| judge(&report, to))
+    let refused = measured.refused_tls.as_ref();
+    to.map_or_else(
+        || Err(unconnected(&arguments.url, &unreached, refused)),
+        |to| judge(&report, to, arguments.protocols.server()),
+    )
 }
 
 /// The results of a load, so far or at its end.
@@ -345,12 +373,12 @@ fn unreached(measured: &Measured, addresses: &[SocketAddr]) -> Vec<Unreached> {
 }
 
 /// Returns the error that no connection to `url` was established.
-fn unconnected(url: &Target, unreached: &[Unreached]) -> Failure {
-    Failure::Machine(if unreached.is_empty() {
-        format!("no connection to {url} so far")
-    } else {
-        let tried = Unreached::list(unreached);
-        format!("no connection to {url}: {tried}: is an HTTP server listening there?")
+fn unconnected(url: &Target, unreached: &[Unreached], refused: Option<&RefusedTls>) -> Failure {
+    let tried = Unreached::list(unreached);
+    Failure::Machine(match refused {
+        _ if unreached.is_empty() => format!("no connection to {url} so far"),
+        Some(refused) => format!("no connection to {url}: {tried}: {}", protocols::explained(refused)),
+        None => format!("no connection to {url}: {tried}: is an HTTP server listening there?"),
     })
 }
 
@@ -370,14 +398,14 @@ fn in_turn(all: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr> {
 }
 
 /// Fails if requests were due but none was answered.
-fn judge(report: &Report, to: SocketAddr) -> Result<(), Failure> {
+fn judge(report: &Report, to: SocketAddr, server: &str) -> Result<(), Failure> {
     let counts = &report.counts;
     if counts.statuses.all() > 0 || counts.due == 0 {
         return Ok(());
     }
     let why = RequestFailure::ALL.into_iter().max_by_key(|failure| counts.failed.of(*failure));
     let why = why.map_or("", RequestFailure::words);
-    let line = format!("no request was answered ({why}): is an HTTP server listening at {to}?");
+    let line = format!("no request was answered ({why}): is {server} listening at {to}?");
     Err(Failure::Machine(line))
 }
 
@@ -405,7 +433,13 @@ impl Arguments {
         let Some(to) = to else { return Ok(()) };
         let rows = day.is_some() || self.interval.is_some();
         let headline = self.headline(*to, unreached, day);
-        terminal::print(&show::report(&headline, report, rows, day.map(|d| d.compress)))
+        terminal::print(&show::report(
+            &headline,
+            report,
+            rows,
+            day.map(|d| d.compress),
+            !self.own.is_chosen(),
+        ))
     }
 
     /// Returns the rate over the measured time, and the day that it plays, if any.
@@ -439,6 +473,39 @@ impl Arguments {
         length.ok_or_else(|| Failure::Usage("--compress: a day takes a second at least".to_owned()))
     }
 
+    /// Generates the load with the client that speaks the wanted protocols, on the wanted TCP.
+    fn generate(
+        &self,
+        plan: &Plan,
+        request: &Request,
+        addresses: &[SocketAddr],
+        protocols: Option<&Protocols>,
+        limits: Limits,
+        watch: impl FnMut(News<'_>),
+    ) -> Result<(Measured, Effort, Option<Hosts>), Failure> {
+        self.bind.as_ref().map_or(Ok(()), Sources::check)?;
+        let at = || OnKernel {
+            to: addresses.to_vec(),
+            from: self.bind.as_ref().map(Sources::addresses).unwrap_or_default(),
+        };
+        let threads = number(self.threads);
+        let with_hosts = |OnHost { measured, effort, hosts }| (measured, effort, Some(hosts));
+        let without = |(measured, effort)| (measured, effort, None);
+        if let Some(protocols) = protocols {
+            let tasks = Tasks { plan, request, protocols, threads };
+            if self.own.is_chosen() {
+                return self.own.run_tasks(addresses, &self.receiving, &tasks, limits, watch).map(with_hosts);
+            }
+            return tasks.run_on_kernel(at(), limits, watch).map(without).map_err(protocols::failure);
+        }
+        if self.own.is_chosen() {
+            let generator = (plan.clone(), request.clone());
+            return self.own.run(addresses, &self.receiving, generator, limits, watch).map(with_hosts);
+        }
+        let done = load::run(&at(), plan, request, threads, limits, watch);
+        done.map(without).map_err(|e| Failure::machine("cannot make connections", e))
+    }
+
     fn plan(&self, curve: Option<Curve>) -> Plan {
         let length = curve.as_ref().map_or_else(|| self.duration.unwrap_or(DURATION), Curve::length);
         // The hour is rounded up, or an empty one would follow the last hour.
@@ -456,6 +523,7 @@ impl Arguments {
             cold_rate: self.cold_rate.unwrap_or(0.0),
             interval: self.interval.unwrap_or(interval),
             seed: self.seed,
+            share: Share::WHOLE,
         }
     }
 
@@ -495,6 +563,12 @@ impl Arguments {
             return Ok(());
         }
         let (hot, cold) = (plan.connections as u64, plan.cold as u64);
+        if self.threads > hot {
+            return Err(Failure::Usage(format!(
+                "--threads: each of {} threads needs a connection, and there are {hot}",
+                self.threads
+            )));
+        }
         // As many connections again may be closing.
         let wanted = hot.saturating_mul(2).saturating_add(cold).saturating_add(SPARE);
         let allowed = allow_descriptors(wanted);
@@ -559,6 +633,7 @@ impl Arguments {
             to: to.to_string(),
             on: self.own.name(),
             mode: if self.closed { "closed" } else { "open" },
+            http: self.protocols.http(),
             arrivals: (!self.closed).then_some(spacing),
             unreached,
             day,

@@ -3,12 +3,13 @@
 use std::net::{IpAddr, SocketAddr};
 
 use clap::Args;
+use evenkeel::net::Net;
 use evenkeel::raw::device::{Address, DeviceSpec, LinkSpec};
 use evenkeel::raw::host::Config;
 use evenkeel::raw::receive::Architecture;
 use evenkeel::raw::wire::{IpAddress, IpCidr, IpEndpoint};
 use evenkeel_apps::host_setup::{HostSetup, Limits};
-use evenkeel_apps::load::{self, Hosts, News, OnHost, Plan, Request};
+use evenkeel_apps::load::{self, Hosts, News, OnHost, Plan, Request, Tasks};
 
 use crate::command::Place;
 use crate::failure::Failure;
@@ -60,6 +61,38 @@ impl Own {
         self.from.map(|from| from.address().into())
     }
 
+    /// Returns whether the link is a cable.
+    pub(super) const fn is_cable(&self) -> bool {
+        matches!(self.on, Some(LinkSpec::Cable { .. }))
+    }
+
+    /// Carries out a load by hyper's client, on sockets of a host. `to` has all addresses of the server.
+    pub(super) fn run_tasks(
+        &self,
+        to: &[SocketAddr],
+        receiving: &Receiving,
+        tasks: &Tasks<'_>,
+        limits: Limits,
+        watch: impl FnMut(News<'_>),
+    ) -> Result<OnHost, Failure> {
+        let (link, setup, place) = self.checked(to, receiving, tasks.plan.seed)?;
+        let load::Place::Device(at) = place else { return Err(Failure::Usage("--on cable".to_owned())) };
+        let mut host = Net::builder().link(&link.to_string()).mac(at.mac).config(setup.config);
+        for address in &setup.addresses {
+            host = host.address(&address.to_string());
+        }
+        for address in &at.kernel_addresses {
+            host = host.kernel_address(&address.to_string());
+        }
+        for gateway in &setup.gateways {
+            host = host.gateway(&gateway.to_string());
+        }
+        let net = host.open().map_err(|e| Failure::Machine(e.to_string()))?;
+        let done = tasks.run_on_net(&net, to.to_vec(), limits, watch);
+        let (measured, effort, hosts) = done.map_err(super::protocols::failure)?;
+        Ok(OnHost { measured, effort, hosts })
+    }
+
     /// Carries out a plan. `to` has all addresses of the server.
     pub(super) fn run(
         &self,
@@ -69,14 +102,25 @@ impl Own {
         limits: Limits,
         watch: impl FnMut(News<'_>),
     ) -> Result<OnHost, Failure> {
+        let (_, setup, place) = self.checked(to, receiving, generator.0.seed)?;
+        let to = to.iter().map(|to| IpEndpoint::new(to.ip().into(), to.port())).collect();
+        Ok(load::run_on_host(&setup, place, to, generator, limits, watch)?)
+    }
+
+    /// Returns the link, the host and its place on the link.
+    fn checked(
+        &self,
+        to: &[SocketAddr],
+        receiving: &Receiving,
+        seed: u64,
+    ) -> Result<(&LinkSpec, HostSetup, load::Place), Failure> {
         let Some(link) = &self.on else { return Err(Failure::Usage("--on LINK".to_owned())) };
         if let LinkSpec::Device(DeviceSpec::Pcap(_)) = link {
             let line = "nobody answers from a capture; use cable, tap:NAME or packet:NAME";
             return Err(Failure::Usage(line.to_owned()));
         }
-        let (setup, place) = self.setup(link, to, receiving, generator.0.seed)?;
-        let to = to.iter().map(|to| IpEndpoint::new(to.ip().into(), to.port())).collect();
-        Ok(load::run_on_host(&setup, place, to, generator, limits, watch)?)
+        let (setup, place) = self.setup(link, to, receiving, seed)?;
+        Ok((link, setup, place))
     }
 
     fn setup(

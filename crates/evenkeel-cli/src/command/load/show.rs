@@ -37,7 +37,14 @@ pub(super) fn glance(glance: &Glance) -> String {
 
 /// Returns the whole result as text. With `rows` it includes a row for each part of the run. For a day the
 /// rows are its hours, and the day passed `compress` times as fast.
-pub(super) fn report(headline: &str, report: &Report, rows: bool, compress: Option<f64>) -> String {
+/// `can_split` says whether the generator could use more threads.
+pub(super) fn report(
+    headline: &str,
+    report: &Report,
+    rows: bool,
+    compress: Option<f64>,
+    can_split: bool,
+) -> String {
     let mut text = format!("{headline}\n\n{}", requests(report));
     text.push_str(&times(report));
     text.push_str(&connections(report));
@@ -45,7 +52,7 @@ pub(super) fn report(headline: &str, report: &Report, rows: bool, compress: Opti
         text.push_str(&intervals(&report.intervals, compress));
     }
     for doubt in report.doubts() {
-        text.push_str(&format!("\ncareful: {}\n", doubted(doubt, report)));
+        text.push_str(&format!("\ncareful: {}\n", doubted(doubt, report, can_split)));
     }
     text
 }
@@ -135,7 +142,11 @@ fn connections(report: &Report) -> String {
         text.push_str(&cold_line(cold));
     }
     let Effort { cpu_share, run_delay_share } = report.generator;
-    text.push_str(&format!("  generator: {} % of a processor", percent(cpu_share)));
+    let threads = match report.threads {
+        1 => String::new(),
+        threads => format!("{threads} threads, the busiest with "),
+    };
+    text.push_str(&format!("  generator: {threads}{} % of a processor", percent(cpu_share)));
     if run_delay_share >= 0.005 {
         text.push_str(&format!(", {} % of the time waiting for one", percent(run_delay_share)));
     }
@@ -183,13 +194,20 @@ fn intervals(intervals: &[Interval], compress: Option<f64>) -> String {
 }
 
 /// Returns the text that explains why the figures may be wrong.
-fn doubted(doubt: Doubt, report: &Report) -> String {
+fn doubted(doubt: Doubt, report: &Report, can_split: bool) -> String {
     let Effort { cpu_share, run_delay_share } = report.generator;
     match doubt {
-        Doubt::Busy => format!(
-            "the generator used {} % of its processor; it may be what was measured, rather than the server",
-            percent(cpu_share)
-        ),
+        Doubt::Busy => {
+            let advice = match can_split {
+                true => format!(": try --threads {}", report.threads + 1),
+                false => String::new(),
+            };
+            format!(
+                "the generator used {} % of its processor; it may be what was measured, rather than the \
+                 server{advice}",
+                percent(cpu_share)
+            )
+        }
         Doubt::Disturbed => format!(
             "others had the generator's processor in {} % of the time; the times include that",
             percent(run_delay_share)

@@ -25,7 +25,7 @@ use evenkeel::raw::socket::{Allocation, Select};
 use evenkeel::raw::time::{Clock, Duration};
 use evenkeel::raw::wire::IpCidr;
 use evenkeel_apps::host_setup::Limits;
-use evenkeel_apps::load::{self, Load, News, OnKernel, Plan, Report};
+use evenkeel_apps::load::{self, Load, News, OnKernel, Plan, Report, Share};
 use evenkeel_apps::measure::{CoreTime, Generator, Sending, drive, opposite};
 
 use super::super::asking::{
@@ -132,6 +132,7 @@ fn plan(cold: usize, options: &Options) -> Plan {
         cold_rate: 0.0,
         interval: options.window,
         seed: options.seed,
+        share: Share::WHOLE,
     }
 }
 
@@ -224,7 +225,7 @@ fn ask_from_kernel(at: OnKernel, cold: usize, options: &Options, sending: &Sendi
     let to = at.to.first().ok_or_else(|| io::Error::other("the server has no address"))?;
     let request = request(&to.ip().to_string(), to.port())?;
     let limits = Limits { every: Some(LOOK), ..Limits::default() };
-    let (measured, effort) = load::run(at, plan(cold, options), request, limits, |news| {
+    let (measured, effort) = load::run(&at, &plan(cold, options), &request, 1, limits, |news| {
         if let News::Glance(glance) = news {
             record_glance(sending, glance);
         }
