@@ -79,7 +79,7 @@ pub mod error {
 pub mod ip {
     pub use evenkeel_core::stack::{
         AddressConflict, Config, InterfaceId, Multipath, Neighbor, NeighborError, NeighborState, NextHop,
-        Origin, ResolvedHop, Route, RouteError, Via,
+        Origin, Route, RouteError, Via,
     };
 }
 
@@ -110,7 +110,7 @@ pub use evenkeel_core::tcp;
 
 /// Frames, and the pools that their buffers belong to.
 pub mod frame {
-    pub use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, LinkType, Metadata, Pool, PoolLimit};
+    pub use evenkeel_core::frame::{BUFFER_BYTES, Frame, LinkType, Metadata, Pool, PoolLimit};
 }
 
 /// A link in memory between two hosts, which needs no privilege.
@@ -126,11 +126,11 @@ pub mod device {
         RxQueue, Seen, TxQueue,
     };
     pub use evenkeel_link::{
-        Address, CABLE_QUEUES_MAX, Descriptors, Device, DeviceChange, DeviceChanges, DeviceInfo, DeviceSpec,
-        DeviceState, FRAME_BYTES, LISTEN_BYTES, LinkError, LinkSpec, Listen, Listener, MTU_MAX, NetSpec,
-        OpenOptions, Packet, PacketOptions, QUEUES_MAX, Refusal, SpecError, Stamp, StampedFrame, Status, Tap,
-        TapOptions, buffer_bytes_for, device_index, device_now, devices_to_listen_to, hardware_address,
-        listen, open, open_queues, open_with, parse_queues, refuse_kernel_forwarding,
+        Address, Descriptors, Device, DeviceChange, DeviceChanges, DeviceInfo, DeviceSpec, DeviceState,
+        FRAME_BYTES, LISTEN_BYTES, LinkError, LinkSpec, Listen, Listener, NetSpec, OpenOptions, Packet,
+        PacketOptions, Refusal, SpecError, Stamp, StampedFrame, Status, Tap, TapOptions, buffer_bytes_for,
+        device_index, device_now, devices_to_listen_to, hardware_address, listen, open, open_queues,
+        open_with, parse_queues, refuse_kernel_forwarding,
     };
 }
 
@@ -151,9 +151,9 @@ pub mod capture {
     };
     pub use evenkeel_core::system::CaptureSocket;
     pub use evenkeel_link::capture::{
-        CaptureError, Described, Direction, Dump, Expression, FilterError, Frames, Judge, Output, Pace,
-        Packet, PassedOver, Reader, Recorded, Recording, Replay, ReplayOptions, Row, Target, Totals, Writing,
-        encode, stdout_takes_a_capture,
+        CaptureError, Described, Direction, Expression, FilterError, Frames, Judge, Output, Packet,
+        PassedOver, Reader, Recorded, Recording, Row, Target, Totals, Writing, encode,
+        stdout_takes_a_capture,
     };
 }
 
