@@ -241,6 +241,8 @@ struct Ports {
     /// hashing. Empty until a port is bound.
     by_port: Box<[u16]>,
     ports: Vec<Port>,
+    /// The number of channels with peers, at all ports.
+    connected: usize,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -265,21 +267,31 @@ impl Port {
         exact.or(if address.is_multicast() { None } else { self.any[family(address)] })
     }
 
-    fn connect(&mut self, channel: ChannelId, peer: IpEndpoint) {
-        self.peers.retain(|&(other, _)| other != channel);
-        self.peers.push((channel, peer));
+    /// Sets the peer of a channel. Returns whether it had none.
+    fn connect(&mut self, channel: ChannelId, peer: IpEndpoint) -> bool {
+        match self.peers.iter_mut().find(|(other, _)| *other == channel) {
+            Some((_, known)) => {
+                *known = peer;
+                false
+            }
+            None => {
+                self.peers.push((channel, peer));
+                true
+            }
+        }
     }
 
-    /// Forgets the peers of channels that nothing leads to any more.
-    fn forget_peers(&mut self) {
+    /// Forgets the peers of channels that nothing leads to any more. Returns their number.
+    fn forget_peers(&mut self) -> usize {
         let Self { any, exact, peers } = self;
+        let before = peers.len();
         peers.retain(|(channel, _)| {
             any.contains(&Some(*channel)) || exact.iter().any(|(_, bound)| bound == channel)
         });
+        before - peers.len()
     }
 
     /// Returns whether the channel takes datagrams from `source`.
-    #[cold]
     fn admits(&self, channel: ChannelId, source: IpEndpoint) -> bool {
         self.peers.iter().all(|(other, peer)| *other != channel || *peer == source)
     }
@@ -318,7 +330,7 @@ const fn family(address: &IpAddress) -> usize {
 
 impl Ports {
     fn new() -> Self {
-        Self { by_port: Box::default(), ports: vec![Port::default()] }
+        Self { by_port: Box::default(), ports: vec![Port::default()], connected: 0 }
     }
 
     fn bind(&mut self, address: Option<IpAddress>, port: u16, channel: ChannelId) {
@@ -348,7 +360,7 @@ impl Ports {
         } else if let Some(address) = address {
             entry.exact.retain(|&(a, _)| a != address);
         }
-        entry.forget_peers();
+        self.connected -= entry.forget_peers();
         // The slot stays with its port: ports are bound again and again, and there are at most 65 536 of
         // them.
     }
@@ -373,13 +385,19 @@ impl Ports {
     ) -> Option<ChannelId> {
         let entry = self.get(port)?;
         let channel = entry.find(address)?;
-        (entry.peers.is_empty() || entry.admits(channel, source())).then_some(channel)
+        (self.connected == 0 || entry.admits(channel, source())).then_some(channel)
+    }
+
+    /// Returns whether the channels of a port take datagrams from everybody.
+    #[inline]
+    fn is_open(&self, port: u16) -> bool {
+        self.connected == 0 || self.get(port).is_some_and(|entry| entry.peers.is_empty())
     }
 
     fn connect(&mut self, channel: ChannelId, port: u16, peer: IpEndpoint) {
         let slot = self.by_port.get(usize::from(port)).copied().filter(|&slot| slot != 0);
         if let Some(entry) = slot.and_then(|slot| self.ports.get_mut(usize::from(slot))) {
-            entry.connect(channel, peer);
+            self.connected += usize::from(entry.connect(channel, peer));
         }
     }
 
@@ -550,11 +568,12 @@ impl DemuxTable {
     /// Returns the class of a plain datagram over IPv4 that led to `channel`, whoever sends the next one; `None`
     /// for any other packet, and if the port is a connected socket's.
     pub(crate) fn last_class(&self, frame: &[u8], plain: Plain, channel: ChannelId) -> Option<LastClass> {
+        if !plain.is_v4() || !plain.is_udp() {
+            return None;
+        }
         let head = head_of(frame)?;
         let &[p0, p1] = frame.get(plain.transport() + 2..)?.first_chunk()?;
-        let is_for_all =
-            || self.udp.get(u16::from_be_bytes([p0, p1])).is_some_and(|port| port.peers.is_empty());
-        (plain.is_v4() && plain.is_udp() && is_for_all()).then_some(LastClass { head, channel })
+        self.udp.is_open(u16::from_be_bytes([p0, p1])).then_some(LastClass { head, channel })
     }
 
     /// Returns the addresses and ports, and the flags, of a plain TCP segment to an address of the host.
