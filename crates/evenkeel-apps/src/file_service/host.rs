@@ -11,7 +11,8 @@ use evenkeel_core::host::Host;
 use evenkeel_core::tcp::state::State;
 use evenkeel_link::{Clock, EventFd, ThreadTime};
 
-use super::{FilesServed, HostServed, OnHost, ServeError};
+use super::report::{FilesServed, HostServed};
+use super::serving::{OnHost, ServeError};
 use crate::captures::Capturing;
 use crate::counters::HostCounters;
 use crate::host_setup::{Attached, Limits};

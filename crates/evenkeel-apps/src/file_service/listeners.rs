@@ -10,7 +10,7 @@ use evenkeel_core::tcp::ListenerConfig;
 use hyper_util::rt::TokioIo;
 use tokio::net as kernel;
 
-use super::{Listen, ServeError};
+use super::serving::{Listen, ServeError};
 use crate::http::files::Stream;
 
 /// A listener whose streams the server can serve.

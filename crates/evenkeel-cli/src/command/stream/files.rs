@@ -30,7 +30,7 @@ const PORTS: [u16; 2] = [80, 443];
 /// Descriptors that are not for connections and their files.
 const SPARE: u64 = 64;
 
-/// Arguments about files.
+/// The arguments of a server for the files of a directory.
 #[derive(Debug, Args)]
 pub(crate) struct FileArguments {
     /// Serve files below DIR. The link is tap:NAME or packet:NAME.
