@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::{assert_described, command, in_namespace, report, run, signal, wait_for};
+use common::{assert_described, command, evenkeel, in_namespace, report, run, signal, wait_for};
 use evenkeel_skip::Lack;
 use serde_json::{Value, json};
 
@@ -190,7 +190,10 @@ fn files_are_served_on_a_tap() {
             let server = Serving::start(&tree, &[&TAP[..], &more].concat());
             wait_for("ping -c 1 -w 1 fd77::2");
             assert_eq!(curl(&["-I", "http://[fd77::2]/other"]).lines().next(), Some("HTTP/1.1 200 OK"));
-            fs::remove_file(&log).unwrap_or_default();
+            fs::remove_file(&log).unwrap();
+            let figures = evenkeel(&["stats", &server.child.as_ref().unwrap().id().to_string()]);
+            let figures = String::from_utf8(figures.stdout).unwrap();
+            assert!(figures.contains("evenkeel http") && figures.contains("keel0"), "{figures}");
             server.signal("USR1");
             let served = server.end("TERM");
             assert_eq!((&served["capture"]["complete"], &served["requests"]), (&true.into(), &1.into()));
