@@ -74,7 +74,8 @@ impl Hosting {
         capturing.iter_mut().for_each(|capturing| net.raw(|host| capturing.attend(host, now)));
     }
 
-    /// Returns the results so far of a host that has run for `elapsed`. The thread that serves has used `used`.
+    /// Returns the results so far of a host that has run for `elapsed`. The thread that serves has used
+    /// `used`.
     pub(super) fn report(&self, elapsed: Duration, used: ThreadTime) -> HostServed {
         let mut snapshot = self.net.snapshot();
         snapshot.cpu = with_program(&snapshot, elapsed, used);
@@ -116,8 +117,8 @@ impl Hosting {
     }
 }
 
-/// Returns the time of the core in `snapshot` with the time of the thread that serves. The time outside of the
-/// host's work items is that of the program, and the thread sleeps for the rest of `elapsed`.
+/// Returns the time of the core in `snapshot` with the time of the thread that serves. The time outside of
+/// the host's work items is that of the program, and the thread sleeps for the rest of `elapsed`.
 fn with_program(snapshot: &Snapshot, elapsed: Duration, used: ThreadTime) -> CpuTimes {
     let ThreadTime { ran, system, run_delay } = used;
     let cpu = snapshot.cpu;

@@ -1,4 +1,4 @@
-//! What is served and where, and the reasons why it cannot be.
+//! The files to serve, the place of the service, and its errors.
 
 use std::fmt;
 use std::io;

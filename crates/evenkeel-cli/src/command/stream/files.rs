@@ -61,7 +61,9 @@ pub(crate) struct FileArguments {
     #[arg(long, requires = "root", conflicts_with_all = OF_A_HOST)]
     kernel_sockets: bool,
     /// Close a connection whose request takes longer than TIME to arrive.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::period, requires = "root")]
+    #[arg(
+        long, value_name = "TIME", default_value = "10s", value_parser = quantity::period, requires = "root"
+    )]
     head_timeout: Duration,
     /// At the end, let answers in flight finish for TIME.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::time, requires = "root")]
