@@ -143,7 +143,7 @@ impl Capturing {
     }
 
     /// Ends the capture. The engine of its host must be dropped already, or the capture must be
-    /// [stopped](Self::stop).
+    /// stopped.
     ///
     /// # Errors
     /// [`SetupError`] if there was no memory for it.

@@ -13,8 +13,8 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Interval, MissedTickBehavior, Sleep, interval, sleep};
 
-use super::Serving;
 use super::host::{ATTEND, Hosting};
+use super::serving::Serving;
 use crate::host_setup::{Limits, Occasion};
 
 /// The signals of a process that serves.

@@ -13,7 +13,8 @@ use evenkeel::raw::tcp::state::State;
 use evenkeel::raw::time::Clock;
 use evenkeel::raw::wait::EventFd;
 
-use super::{FilesServed, HostServed, OnHost, ServeError};
+use super::report::{FilesServed, HostServed};
+use super::serving::{OnHost, ServeError};
 use crate::captures::Capturing;
 use crate::counters::HostCounters;
 use crate::host_setup::{Attached, Limits};
@@ -75,7 +76,8 @@ impl Hosting {
         capturing.iter_mut().for_each(|capturing| net.raw(|host| capturing.attend(host, now)));
     }
 
-    /// Returns the results so far of a host that has run for `elapsed`. The thread that serves has used `used`.
+    /// Returns the results so far of a host that has run for `elapsed`. The thread that serves has used
+    /// `used`.
     pub(super) fn report(&self, elapsed: Duration, used: ThreadTime) -> HostServed {
         let mut snapshot = self.net.snapshot();
         snapshot.cpu = with_program(&snapshot, elapsed, used);
@@ -117,8 +119,8 @@ impl Hosting {
     }
 }
 
-/// Returns the time of the core in `snapshot` with the time of the thread that serves. The time outside of the
-/// host's work items is that of the program, and the thread sleeps for the rest of `elapsed`.
+/// Returns the time of the core in `snapshot` with the time of the thread that serves. The time outside of
+/// the host's work items is that of the program, and the thread sleeps for the rest of `elapsed`.
 fn with_program(snapshot: &Snapshot, elapsed: Duration, used: ThreadTime) -> CpuTimes {
     let ThreadTime { ran, system, run_delay } = used;
     let cpu = snapshot.cpu;

@@ -9,7 +9,7 @@ use evenkeel::raw::tcp::ListenerConfig;
 use hyper_util::rt::TokioIo;
 use tokio::net as kernel;
 
-use super::{Listen, ServeError};
+use super::serving::{Listen, ServeError};
 use crate::http::files::Stream;
 
 /// A listener whose streams the server can serve.
@@ -28,7 +28,7 @@ impl Listener for kernel::TcpListener {
 
     fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(Self::Stream, SocketAddr)>> {
         self.poll_accept(context).map_ok(|(stream, client)| {
-            // An answer's last segment is not held back. A connection that has failed says so when it is read.
+            // An answer's last segment leaves at once. A connection that has failed says so when it is read.
             let _ = stream.set_nodelay(true);
             (TokioIo::new(stream), client)
         })

@@ -15,7 +15,8 @@ use tokio::runtime::{Builder, Runtime};
 use super::events::{Event, Process};
 use super::host::Hosting;
 use super::listeners::{Listener, in_turn};
-use super::{FilesServed, News, ServeError, Serving};
+use super::report::{FilesServed, News};
+use super::serving::{ServeError, Serving};
 use crate::host_setup::Limits;
 use crate::http::files::{Counters, Server, Settings, Stopped};
 

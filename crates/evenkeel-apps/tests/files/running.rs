@@ -23,8 +23,8 @@ thread_local! {
 
 const PROGRAMS: [Program; 1] = [("ip", "iproute2")];
 
-/// Runs a test with the kernel's sockets, and then with those of a host at a TAP device, whose clients are the
-/// kernel's. The latter needs root.
+/// Runs a test with the kernel's sockets, and then with those of a host at a TAP device, whose clients are
+/// the kernel's. The latter needs root.
 pub(crate) fn on_both_kinds_of_sockets(test: impl Fn() + Send + 'static) {
     test();
     evenkeel_testing::in_namespace(&[&PROGRAMS], move || {

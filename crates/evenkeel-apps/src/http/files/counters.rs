@@ -11,7 +11,7 @@ use serde::Serialize;
 #[derive(Debug, Default)]
 pub struct Counters(Mutex<Report>);
 
-/// What a server has done so far.
+/// The counters of a server at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
 pub struct Report {
     /// Connections accepted.

@@ -31,7 +31,7 @@ const PORTS: [u16; 2] = [80, 443];
 /// Descriptors that are not for connections and their files.
 const SPARE: u64 = 64;
 
-/// Arguments about files.
+/// The arguments of a server for the files of a directory.
 #[derive(Debug, Args)]
 pub(crate) struct FileArguments {
     /// Serve files below DIR. The link is tap:NAME or packet:NAME.
@@ -62,7 +62,9 @@ pub(crate) struct FileArguments {
     #[arg(long, requires = "root", conflicts_with_all = OF_A_HOST)]
     kernel_sockets: bool,
     /// Close a connection whose request takes longer than TIME to arrive.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::period, requires = "root")]
+    #[arg(
+        long, value_name = "TIME", default_value = "10s", value_parser = quantity::period, requires = "root"
+    )]
     head_timeout: Duration,
     /// At the end, let answers in flight finish for TIME.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::time, requires = "root")]
