@@ -448,6 +448,22 @@ fn ctrl_c_ends_it_with_the_report_so_far() {
     }
 }
 
+/// Requests of HTTP/2 are under way when the signal comes: the server never answers.
+#[test]
+fn ctrl_c_ends_requests_of_http2_that_are_under_way() {
+    let silent = |mut stream: TcpStream| while stream.read(&mut [0; 1_000]).is_ok_and(|n| n > 0) {};
+    let url = serve(silent);
+    let arguments = ["load", &url, "--http2", "--json", "--warm-up", "0", "--rate", "200", "--threads", "2"];
+    let child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    (0..20).for_each(|_| pause());
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    let result = common::report(&["load"], output.stdout);
+    assert_eq!((output.status.code(), &result["stopped"]), (Some(1), &true.into()), "{result}");
+    assert_eq!(result["failed"]["unfinished"], result["due"], "{result}");
+    assert_adds_up(&result);
+}
+
 #[test]
 fn people_get_a_table() {
     let output = evenkeel(

@@ -497,6 +497,15 @@ impl<L: Line> Pool<L> {
         self.vacant.push(place);
     }
 
+    /// Checks that the lists and numbers of connections agree with the connections.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let count = |is: fn(&State<L>) -> bool| self.slots.iter().filter(|slot| is(&slot.state)).count();
+        let used = count(|state| matches!(state, State::Opening { .. } | State::Open(_)));
+        assert_eq!((used, count(|state| matches!(state, State::Vacant))), (self.hot, self.vacant.len()));
+        assert_eq!(count(|state| matches!(state, State::Open(open) if open.listed)), self.free.len());
+    }
+
     fn id(&self, place: u32) -> Id {
         Id { place, generation: self.slots[place as usize].generation }
     }

@@ -1,6 +1,6 @@
 //! Tests of the pool with tasks and servers of arbitrary behaviour, in virtual time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -41,11 +41,14 @@ struct Tasks {
     /// Of 100 outcomes, so many are good.
     good: usize,
     streams: usize,
+    is_open_loop: bool,
     opening: Vec<Id>,
     asked: Vec<(Id, End, Job, bool, Instant)>,
     open: BTreeMap<u64, End>,
     /// The largest number of requests that a connection had at a time.
     most: usize,
+    /// The requests that have failed twice, by the time at which they were due.
+    failed_twice: BTreeSet<Instant>,
 }
 
 const FAILURES: [Failure; 4] = [Failure::Reset, Failure::Timeout, Failure::Malformed, Failure::Short];
@@ -56,6 +59,7 @@ impl Tasks {
             match order {
                 Order::Open { id, .. } => self.opening.push(id),
                 Order::Ask { id, line, job, last } => {
+                    assert!(!self.failed_twice.contains(&job.due), "a request is sent twice at most");
                     self.asked.push((id, line, job, last, now));
                     let together = self.asked.iter().filter(|(other, ..)| *other == id).count();
                     self.most = self.most.max(together);
@@ -104,6 +108,10 @@ impl Tasks {
         } else {
             let failed =
                 Failed { failure: FAILURES[self.dice.below(4)], unprocessed: self.dice.below(2) == 0 };
+            // In a closed loop, several requests may be due at a time.
+            if job.again && self.is_open_loop {
+                self.failed_twice.insert(job.due);
+            }
             pool.failed(id, job, failed, self.dice.below(2) == 0, now);
             self.streams > 1
         };
@@ -159,10 +167,12 @@ proptest! {
             dice: Dice::new(seed),
             good,
             streams,
+            is_open_loop: !closed,
             opening: Vec::new(),
             asked: Vec::new(),
             open: BTreeMap::new(),
             most: 0,
+            failed_twice: BTreeSet::new(),
         };
         let mut pool = Pool::new(plan, streams, true, 2, Chosen::default());
         let mut now = Instant::from_millis(1);
@@ -182,6 +192,7 @@ proptest! {
             }
             prop_assert!(pool.is_over() || pool.deadline() > now);
             tasks.step(&mut pool, now);
+            pool.check();
             now += Duration::from_micros(100);
             prop_assert!(now < Instant::from_millis(20_000), "{:?}", pool.glance(now));
         }

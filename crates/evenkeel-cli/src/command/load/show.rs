@@ -235,6 +235,17 @@ mod tests {
     }
 
     #[test]
+    fn a_busy_generator_is_told_to_use_more_threads_if_it_can() {
+        use evenkeel_apps::load::Measured;
+        let effort = Effort { cpu_share: 0.95, run_delay_share: 0.0 };
+        let report = Report { threads: 2, ..Report::new(&Measured::default(), effort) };
+        let text = super::report("", &report, false, None, true);
+        assert!(text.contains("generator: 2 threads, the busiest with 95"), "{text}");
+        assert!(text.contains("rather than the server: try --threads 3\n"), "{text}");
+        assert!(!super::report("", &report, false, None, false).contains("--threads"));
+    }
+
+    #[test]
     fn only_what_there_is_is_told() {
         let none = Statuses::default();
         assert_eq!(classes(&none), "");
