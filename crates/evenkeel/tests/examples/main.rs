@@ -27,6 +27,9 @@ mod epoll;
 mod event_queue;
 mod kernel;
 #[allow(dead_code, reason = "its main is not called")]
+#[path = "../../examples/mio.rs"]
+mod mio;
+#[allow(dead_code, reason = "its main is not called")]
 #[path = "../../examples/tcp_echo.rs"]
 mod tcp_echo;
 #[allow(dead_code, reason = "its main is not called")]
@@ -268,6 +271,31 @@ fn somebody_else_s_event_loop_drives_a_host() {
     drop(near);
     bench.server.take().unwrap().join().unwrap();
     assert!(counted.lock().unwrap().is_some_and(|count| count >= 100));
+}
+
+#[test]
+fn a_loop_on_mio_drives_a_host_next_to_a_socket_of_the_kernel() {
+    let kernel = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    kernel.set_nonblocking(true).unwrap();
+    let near = kernel.local_addr().unwrap();
+    let counted = Arc::new(Mutex::new(None));
+    let count = Arc::clone(&counted);
+    let mut bench = Bench::new(Architecture::SoftLrp, move |engine, _| {
+        let kernel = ::mio::net::UdpSocket::from_std(kernel);
+        *count.lock().unwrap() = Some(mio::serve(engine, kernel).unwrap());
+    });
+    let (socket, asker) = (bench.udp(), std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
+    asker.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    for n in 0..100_u32 {
+        bench.ask(socket, 7, &n.to_be_bytes(), |answer| answer == n.to_be_bytes());
+        asker.send_to(&n.to_be_bytes(), near).unwrap();
+        let mut answer = [0; 8];
+        assert_eq!(asker.recv(&mut answer).unwrap(), 4);
+        assert_eq!(answer[..4], n.to_be_bytes());
+    }
+    asker.send_to(b"", near).unwrap();
+    bench.server.take().unwrap().join().unwrap();
+    assert!(matches!(*counted.lock().unwrap(), Some([host, 100]) if host >= 100));
 }
 
 #[test]
