@@ -29,8 +29,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! With the feature `hyper`, streams are [`hyper::rt::Read`] and [`hyper::rt::Write`], an [`Executor`] is a
-//! [`hyper::rt::Executor`], and a [`Timer`] is a [`hyper::rt::Timer`].
+//! With the feature `hyper`, streams are `hyper::rt::Read` and `hyper::rt::Write`, an [`Executor`] is a
+//! `hyper::rt::Executor`, and a [`Timer`] is a `hyper::rt::Timer`.
 
 #[cfg(feature = "hyper")]
 mod hyper;
