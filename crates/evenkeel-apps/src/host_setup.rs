@@ -3,7 +3,6 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use evenkeel::metrics::Reader;
 use evenkeel::{Ended, Engine, Notice};
@@ -16,8 +15,8 @@ use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
 use evenkeel_link::capture::FilterError;
 use evenkeel_link::capture::{Recorded, Recording};
 use evenkeel_link::{
-    Address, Clock, Device, DeviceSpec, EventFd, LinkError, NetSpec, Packet, PacketOptions, ReportRequests,
-    Stop, Tap, TapOptions, refuse_kernel_forwarding,
+    Address, Clock, Device, DeviceSpec, LinkError, NetSpec, Packet, PacketOptions, ReportRequests, Stop, Tap,
+    TapOptions, refuse_kernel_forwarding,
 };
 
 /// The longest time that a host runs before it checks whether another thread has finished.
@@ -196,15 +195,14 @@ impl HostSetup {
         let (device, recording) = at.open(clock)?;
         let interface = engine.add_device_with(device, &self.addresses, self.config.plan())?;
         self.route(&mut engine, interface)?;
-        let (say, removed) = (at.say, Arc::new(EventFd::new()?));
-        let tell_removed = Arc::clone(&removed);
-        engine.follow_devices(move |notice| match notice {
+        let say = at.say;
+        engine.follow_devices(move |notice| {
             // A removed device ends the command with an error, so no line about it is shown.
-            Notice::Removed { .. } => tell_removed.notify(),
-            Notice::Returned { .. } => {}
-            notice => say(&notice.to_string()),
+            if !matches!(notice, Notice::Removed { .. } | Notice::Returned { .. }) {
+                say(&notice.to_string());
+            }
         })?;
-        Ok((engine, Attached { interface, recording, removed }))
+        Ok((engine, Attached { interface, recording }))
     }
 
     fn route(&self, engine: &mut Engine, interface: InterfaceId) -> Result<(), SetupError> {
@@ -225,8 +223,6 @@ impl HostSetup {
 pub(crate) struct Attached {
     pub(crate) interface: InterfaceId,
     recording: Option<Recording>,
-    /// The event that the device was removed.
-    pub(crate) removed: Arc<EventFd>,
 }
 
 impl Attached {

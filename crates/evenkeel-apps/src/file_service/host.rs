@@ -1,7 +1,6 @@
 //! The host of a file server: its capture, its counters, and its end.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::Engine;
@@ -9,7 +8,7 @@ use evenkeel::metrics::{CpuTimes, Snapshot};
 use evenkeel::net::Net;
 use evenkeel_core::host::Host;
 use evenkeel_core::tcp::state::State;
-use evenkeel_link::{Clock, EventFd, ThreadTime};
+use evenkeel_link::{Clock, ThreadTime};
 
 use super::report::{FilesServed, HostServed};
 use super::serving::{OnHost, ServeError};
@@ -30,7 +29,6 @@ const FAREWELL: Duration = Duration::from_millis(100);
 pub(super) struct Hosting {
     net: Net,
     clock: Clock,
-    removed: Arc<EventFd>,
     connections: usize,
     capturing: Option<Capturing>,
 }
@@ -42,13 +40,7 @@ impl Hosting {
         let capturing =
             capture.map(|capture| capture.start(&mut engine, &[attached.interface])).transpose()?;
         let clock = *engine.clock();
-        let (net, removed) = (Net::of(engine)?, Arc::clone(&attached.removed));
-        Ok(Self { net, clock, removed, connections: on_host.connections, capturing })
-    }
-
-    /// Returns the event that the device was removed.
-    pub(super) fn removed(&self) -> &EventFd {
-        &self.removed
+        Ok(Self { net: Net::of(engine)?, clock, connections: on_host.connections, capturing })
     }
 
     pub(super) const fn net(&self) -> &Net {
