@@ -3,7 +3,6 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use evenkeel::metrics::Reader;
 use evenkeel::raw::capture::{FilterError, Recorded, Recording};
@@ -14,7 +13,6 @@ use evenkeel::raw::host::{AddInterfaceError, Config, Host};
 use evenkeel::raw::ip::InterfaceId;
 use evenkeel::raw::signal::{ReportRequests, Stop};
 use evenkeel::raw::time::{Clock, Duration, Instant};
-use evenkeel::raw::wait::EventFd;
 use evenkeel::raw::wire::{IpAddress, IpCidr};
 use evenkeel::{Ended, Engine, Notice};
 
@@ -181,15 +179,14 @@ impl HostSetup {
         for &gateway in &self.gateways {
             engine.add_gateway(gateway, interface)?;
         }
-        let (say, removed) = (at.say, Arc::new(EventFd::new()?));
-        let tell_removed = Arc::clone(&removed);
-        engine.follow_devices(move |notice| match notice {
+        let say = at.say;
+        engine.follow_devices(move |notice| {
             // A removed device ends the command with an error, so no line about it is shown.
-            Notice::Removed { .. } => tell_removed.notify(),
-            Notice::Returned { .. } => {}
-            notice => say(&notice.to_string()),
+            if !matches!(notice, Notice::Removed { .. } | Notice::Returned { .. }) {
+                say(&notice.to_string());
+            }
         })?;
-        Ok((engine, Attached { interface, recording, removed }))
+        Ok((engine, Attached { interface, recording }))
     }
 }
 
@@ -198,8 +195,6 @@ impl HostSetup {
 pub(crate) struct Attached {
     pub(crate) interface: InterfaceId,
     recording: Option<Recording>,
-    /// The event that the device was removed.
-    pub(crate) removed: Arc<EventFd>,
 }
 
 impl Attached {

@@ -396,6 +396,11 @@ impl ReadyTable {
         self.wake(id, Kinds::ALL);
     }
 
+    /// Wakes all who wait for any socket.
+    pub(crate) fn wake_all_waiters(&mut self) {
+        (0..self.entries.len()).for_each(|id| self.wake_waiters(SocketId(id as u32)));
+    }
+
     #[inline]
     fn wake(&mut self, id: SocketId, kinds: Kinds) {
         if let Some(entry) = self.entries.get_mut(id.0 as usize).filter(|entry| !entry.waiters.is_empty()) {

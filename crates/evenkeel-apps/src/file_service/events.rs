@@ -35,8 +35,6 @@ pub(super) enum Event {
     Report(Occasion),
     /// The capture is to be attended.
     Attend,
-    /// The device was removed.
-    Removed,
 }
 
 /// The events of a process, each of which wakes the task that serves.
@@ -47,7 +45,6 @@ pub(super) struct Events {
     stop: Option<AsyncFd<Arc<OwnedFd>>>,
     hung_up: Option<AsyncFd<Arc<OwnedFd>>>,
     requested: Option<AsyncFd<Arc<OwnedFd>>>,
-    removed: Option<AsyncFd<Arc<OwnedFd>>>,
     end: Option<Pin<Box<Sleep>>>,
     every: Option<Interval>,
     attend: Option<Interval>,
@@ -61,7 +58,7 @@ impl Process {
         Ok(Self { stop: Stop::on_signals()?, hangup })
     }
 
-    /// Returns the events of the process within limits, and those of its host.
+    /// Returns the events of the process within limits, and those of the capture of its host.
     pub(super) fn events(self, limits: Limits, hosting: Option<&Hosting>) -> io::Result<Events> {
         let capture = hosting.filter(|hosting| hosting.has_capture());
         let ticks = |every| {
@@ -77,7 +74,6 @@ impl Process {
             stop: Some(watch(self.stop.fd())?),
             hung_up: self.hangup.map(|hangup| watch(hangup.fd())).transpose()?,
             requested: limits.reports.map(|reports| watch(reports.event().fd())).transpose()?,
-            removed: hosting.map(|hosting| watch(hosting.removed().fd())).transpose()?,
             end: limits.duration.map(|duration| Box::pin(sleep(duration))),
             every: limits.every.map(ticks),
             attend: capture.map(|_| ticks(ATTEND)),
@@ -93,9 +89,6 @@ impl Events {
             // The descriptor stays readable.
             (self.end, self.stop) = (None, None);
             return Poll::Ready(Event::Stop);
-        }
-        if is_readable(self.removed.as_ref(), context) {
-            return Poll::Ready(Event::Removed);
         }
         while is_readable(self.hung_up.as_ref(), context) {
             if self.hangup.is_some_and(EventFd::take) {

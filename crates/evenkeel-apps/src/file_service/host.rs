@@ -1,7 +1,6 @@
 //! The host of a file server: its capture, its counters, and its end.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::Engine;
@@ -11,7 +10,6 @@ use evenkeel::raw::cpu::ThreadTime;
 use evenkeel::raw::host::Host;
 use evenkeel::raw::tcp::state::State;
 use evenkeel::raw::time::Clock;
-use evenkeel::raw::wait::EventFd;
 
 use super::report::{FilesServed, HostServed};
 use super::serving::{OnHost, ServeError};
@@ -32,7 +30,6 @@ const FAREWELL: Duration = Duration::from_millis(100);
 pub(super) struct Hosting {
     net: Net,
     clock: Clock,
-    removed: Arc<EventFd>,
     connections: usize,
     capturing: Option<Capturing>,
 }
@@ -44,13 +41,7 @@ impl Hosting {
         let capturing =
             capture.map(|capture| capture.start(&mut engine, &[attached.interface])).transpose()?;
         let clock = *engine.clock();
-        let (net, removed) = (Net::of(engine)?, Arc::clone(&attached.removed));
-        Ok(Self { net, clock, removed, connections: on_host.connections, capturing })
-    }
-
-    /// Returns the event that the device was removed.
-    pub(super) fn removed(&self) -> &EventFd {
-        &self.removed
+        Ok(Self { net: Net::of(engine)?, clock, connections: on_host.connections, capturing })
     }
 
     pub(super) const fn net(&self) -> &Net {

@@ -62,7 +62,7 @@ impl<F: FnMut(News<'_>)> Run<'_, F> {
         let ended = poll_fn(|context| {
             loop {
                 if let Poll::Ready(ended) = serves.as_mut().poll(context) {
-                    return Poll::Ready(ended.map(|Stopped { unfinished, .. }| unfinished));
+                    return Poll::Ready(ended);
                 }
                 let Poll::Ready(event) = events.poll_next(context) else { return Poll::Pending };
                 match event {
@@ -75,14 +75,12 @@ impl<F: FnMut(News<'_>)> Run<'_, F> {
                     Event::Report(occasion) => {
                         news(News::Glance(occasion, &meter.report(hosting.as_deref())));
                     }
-                    // No answer can be finished any more.
-                    Event::Removed => return Poll::Ready(Ok(meter.open())),
                     Event::Attend => hosting.iter_mut().for_each(|hosting| hosting.attend()),
                 }
             }
         })
         .await;
-        let unfinished = ended.as_ref().copied().unwrap_or(0);
+        let unfinished = ended.as_ref().map_or(0, |Stopped { unfinished, .. }| *unfinished);
         if let Some(hosting) = &self.hosting {
             hosting.farewell(if unfinished == 0 { grace } else { Duration::ZERO }).await;
         }
@@ -110,11 +108,6 @@ impl Meter {
         let (clock, thread) = (Clock::start(), ThreadMeter::of_this_thread());
         let before = thread.read().unwrap_or_default();
         Self { start: clock.now(), clock, counters, thread, before }
-    }
-
-    /// Returns the number of open connections.
-    fn open(&self) -> usize {
-        usize::try_from(self.counters.report().open).unwrap_or(usize::MAX)
     }
 
     /// Returns the results so far.

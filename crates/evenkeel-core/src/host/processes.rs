@@ -171,6 +171,12 @@ impl Host {
         id
     }
 
+    /// Wakes all threads and tasks that wait for sockets: nothing comes any more, which their calls report.
+    pub fn wake_waiters(&mut self, now: Instant) {
+        self.net.sockets.ready.wake_all_waiters();
+        self.wake(now);
+    }
+
     /// Ends a process and closes its sockets. What was queued in them is dropped and counted.
     pub fn kill(&mut self, process: ProcessId, now: Instant) {
         self.exit(process, now);

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod cancelled;
+mod device;
 mod half_closed;
 mod many;
 mod shared;

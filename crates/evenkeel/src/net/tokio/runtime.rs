@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -47,6 +48,8 @@ struct Drive {
     alarm: AsyncFd<Alarm>,
     /// The number of times that the role of the driver had been taken at the last turn.
     taken: u64,
+    /// Whether the tasks that wait were woken because all devices have ended.
+    has_ended: bool,
 }
 
 /// The events since the last turn.
@@ -70,7 +73,14 @@ impl Drive {
     fn new(attached: &Arc<Attached>) -> io::Result<Self> {
         let alarm = watch(Alarm::new()?)?;
         attached.shared.lock().roles.add_task(&attached.seat);
-        Ok(Self { attached: Arc::clone(attached), watched: Vec::new(), generation: None, alarm, taken: 0 })
+        Ok(Self {
+            attached: Arc::clone(attached),
+            watched: Vec::new(),
+            generation: None,
+            alarm,
+            taken: 0,
+            has_ended: false,
+        })
     }
 
     /// Returns the events since the last call. For those that have not come, the task is woken when they do.
@@ -102,7 +112,7 @@ impl Drive {
             return Ok(Turn::Rests);
         }
         held.task_turns += 1;
-        let taken = std::mem::replace(&mut self.taken, held.roles.times_taken());
+        let taken = mem::replace(&mut self.taken, held.roles.times_taken());
         // Another driver may have polled descriptors, and left the rest to this one.
         held.driver.end_rest(has_readable || taken != self.taken);
         let Ok(next) = held.take_turn_of_all() else {
@@ -110,6 +120,10 @@ impl Drive {
             return Ok(Turn::Rests);
         };
         held.call_helper_if_uncalled();
+        if held.has_no_device() && !mem::replace(&mut self.has_ended, true) {
+            let now = shared.now();
+            held.host().wake_waiters(now);
+        }
         if next == Next::Again {
             return Ok(Turn::Again);
         }
@@ -132,7 +146,7 @@ impl Drive {
         if self.generation == Some(halt.generation()) {
             return Ok(());
         }
-        let before = std::mem::take(&mut self.watched);
+        let before = mem::take(&mut self.watched);
         let mut before: Vec<_> = before.into_iter().map(Some).collect();
         for descriptor in halt.shared_descriptors() {
             let is = |other: &&mut Option<AsyncFd<Arc<OwnedFd>>>| {
