@@ -565,8 +565,8 @@ impl DemuxTable {
         self.udp.find_from(|| source, &destination.addr, destination.port)
     }
 
-    /// Returns the class of a plain datagram over IPv4 that led to `channel`, whoever sends the next one; `None`
-    /// for any other packet, and if the port is a connected socket's.
+    /// Returns the class of a plain datagram over IPv4 that led to `channel`, whoever sends the next one;
+    /// `None` for any other packet, and if the port is a connected socket's.
     pub(crate) fn last_class(&self, frame: &[u8], plain: Plain, channel: ChannelId) -> Option<LastClass> {
         if !plain.is_v4() || !plain.is_udp() {
             return None;

@@ -48,7 +48,7 @@ pub struct SocketReport {
     pub kind: &'static str,
     /// The process that owns the socket, and pays for its work; `None` if its owner has ended.
     pub owner: Option<ProcessId>,
-    /// The local address; `None` for all addresses of the host.
+    /// The local address; `None` for all addresses of the host, and an unspecified one for all of its family.
     pub address: Option<IpAddr>,
     /// The local port; 0 for a socket without ports.
     pub port: u16,
@@ -166,8 +166,8 @@ impl Descriptor {
         }
     }
 
-    /// Returns whether an error of the object waits to be reported. Always false for TCP, whose endpoint keeps
-    /// errors.
+    /// Returns whether an error of the object waits to be reported. Always false for TCP, whose endpoint
+    /// keeps errors.
     pub(crate) fn has_error(&self) -> bool {
         matches!(self, Self::Udp(socket) if socket.error.is_some())
     }

@@ -333,7 +333,8 @@ impl Send {
     fn look(&self, stream: TcpStream, system: &System<'_>) {
         let Ok((tuple, info)) = stream.info(system) else { return };
         // A connection that was never established is refused, not reset.
-        let was = info.error == Some(Error::Reset) || info.counts.bytes_acked > 0;
+        let is_reset = matches!(info.error, Some(Error::Reset | Error::BrokenPipe));
+        let was = is_reset || info.counts.bytes_acked > 0;
         if was || info.state.is_synchronized() {
             self.tally.connected.store(true, Ordering::Relaxed);
         }

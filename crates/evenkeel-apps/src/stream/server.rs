@@ -109,7 +109,8 @@ impl<S: Service> Server<S> {
             Ok(Progress::Over) => self.close(socket, system),
             Err(why) => {
                 self.tally.failed.add(1);
-                self.tally.reset.add(u64::from(why == StreamError::Failed(Error::Reset)));
+                let is_reset = matches!(why, StreamError::Failed(Error::Reset | Error::BrokenPipe));
+                self.tally.reset.add(u64::from(is_reset));
                 self.close(socket, system);
             }
         }

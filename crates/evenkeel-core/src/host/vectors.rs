@@ -446,7 +446,10 @@ impl World {
             Event::Connect(to_sender) => {
                 let peer = IpEndpoint::new(v4(if *to_sender { 1 } else { 9 }).into(), SENDERS);
                 let sockets = self.host.net.sockets.descriptors.iter();
-                let of_port = |descriptor: &Descriptor| matches!(descriptor, Descriptor::Udp(socket) if socket.port == PORTS[2]);
+                let of_port = |descriptor: &Descriptor| match descriptor {
+                    Descriptor::Udp(socket) => socket.port == PORTS[2],
+                    _ => false,
+                };
                 let (id, _) = sockets.into_iter().find(|(_, descriptor)| of_port(descriptor)).unwrap();
                 UdpSocket::connect_to(&mut self.host.net, id, peer).unwrap();
             }

@@ -101,7 +101,8 @@ impl Receive {
         }
     }
 
-    /// Returns a port of the dynamic range at which no socket is in the way of another one at `address`. `None` if there is none.
+    /// Returns a port of the dynamic range at which no socket is in the way of another one at `address`.
+    /// `None` if there is none.
     pub(crate) fn free_port(&mut self, address: Option<IpAddress>) -> Option<u16> {
         for _ in EPHEMERAL_FIRST..=u16::MAX {
             let port = self.next_port;

@@ -69,8 +69,8 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Hands over what waits in the socket's queue, unless an error waits to be reported first. Returns whether
-    /// none does.
+    /// Hands over what waits in the socket's queue, unless an error waits to be reported first. Returns
+    /// whether none does.
     #[inline(always)]
     fn take_ready(&mut self, to: &mut impl TakesDatagrams) -> bool {
         let (sockets, mut cx) = self.net.sockets(self.now);

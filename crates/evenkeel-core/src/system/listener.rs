@@ -25,7 +25,8 @@ handle!(TcpListener);
 
 impl TcpListener {
     /// Opens a socket that listens at `port` of `address`, or of all the host's addresses if `address` is
-    /// `None`. An unspecified address stands for all of its family. Port 0 lets the host choose a port, which [`TcpListener::port`] returns.
+    /// `None`. An unspecified address stands for all of its family. Port 0 lets the host choose a port, which
+    /// [`TcpListener::port`] returns.
     ///
     /// # Errors
     /// [`ListenError`] if the address or the port cannot be used, or a limit is reached. No socket listens

@@ -199,8 +199,8 @@ impl Listeners {
         self.wheel.not_before()
     }
 
-    /// Gives a listener whose deadline has passed, and the TTL of its segments, to `work`, which does all that is due, or is called
-    /// again for the rest. Returns whether there was one.
+    /// Gives a listener whose deadline has passed, and the TTL of its segments, to `work`, which does all
+    /// that is due, or is called again for the rest. Returns whether there was one.
     pub(super) fn advance(
         &mut self,
         now: Instant,

@@ -26,8 +26,8 @@ pub(super) fn ip_address(address: IpAddr) -> IpAddress {
     }
 }
 
-/// Returns the address to bind to. `None`, for `::`, stands for every address of the host; `0.0.0.0` stands for
-/// those of IPv4.
+/// Returns the address to bind to. `None`, for `::`, stands for every address of the host; `0.0.0.0` stands
+/// for those of IPv4.
 pub(super) fn bound_address(address: IpAddr) -> Option<IpAddress> {
     (address != Ipv6Addr::UNSPECIFIED).then(|| ip_address(address))
 }

@@ -125,8 +125,8 @@ impl TcpListener {
         Ok(())
     }
 
-    /// Sets the TTL, or the hop limit, of the listener's segments, and of those of connections that are opened
-    /// from now on.
+    /// Sets the TTL, or the hop limit, of the listener's segments, and of those of connections that are
+    /// opened from now on.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] if it is zero or above 255.

@@ -87,8 +87,8 @@ impl TcpListener {
         self.inner.local_addr()
     }
 
-    /// Sets the TTL, or the hop limit, of the listener's segments, and of those of connections that are opened
-    /// from now on.
+    /// Sets the TTL, or the hop limit, of the listener's segments, and of those of connections that are
+    /// opened from now on.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] if it is zero or above 255.
