@@ -61,9 +61,6 @@ impl Choice {
                  tap:NAME or packet:NAME",
             );
         }
-        if all.cold.is_some() {
-            return usage("--cold is for http:// without --http2");
-        }
         let streams = self.streams.unwrap_or(STREAMS[usize::from(all.closed)]);
         let trust = match &self.cacert {
             _ if self.insecure => Trust::All,
