@@ -604,9 +604,11 @@ impl<L: Line> Pool<L> {
         self.vacant.push(place);
     }
 
-    /// Checks that the lists and numbers of connections agree with the connections.
+    /// Checks that the lists and numbers of connections agree with the connections. `lives` says whether a
+    /// connection has not been reported as ended.
     #[cfg(test)]
-    pub(super) fn check(&self) {
+    pub(super) fn check(&self, lives: impl Fn(Id) -> bool) {
+        assert!(self.cold.idle.iter().all(|place| lives(self.id(*place))));
         let count = |is: fn(&State<L>) -> bool| self.slots.iter().filter(|slot| is(&slot.state)).count();
         let used = count(|state| matches!(state, State::Opening { .. } | State::Open(_)));
         assert_eq!((used, count(|state| matches!(state, State::Vacant))), (self.hot, self.vacant.len()));
