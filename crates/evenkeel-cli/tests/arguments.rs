@@ -159,7 +159,6 @@ fn bad_arguments_are_explained_in_one_line() {
         (&["load", "127.0.0.1:9", "--cacert", "x.pem"], "--cacert and"),
         (&["load", "https://127.0.0.1:9", "--cacert", "x.pem", "--insecure"], "--insecure"),
         (&["load", "127.0.0.1:9", "--streams", "5"], "--http2"),
-        (&["load", "127.0.0.1:9", "--http2", "--cold", "5"], "--cold is for http"),
         (&["load", "127.0.0.1:9", "--http2", "-H", "TE: trailers"], "HTTP/2 has no field"),
         (&["load", "127.0.0.1:9", "--threads", "3", "--connections", "2"], "needs a connection"),
         (&["load", "10.77.0.1:9", "--threads", "2", "--on", "cable"], "--on"),

@@ -112,7 +112,7 @@ pub(super) fn run<P: Part>(
     })
 }
 
-/// Notes that a thread ends, also if it panics.
+/// Records that a thread ends, also if it panics.
 struct Leaving<'a> {
     working: &'a AtomicUsize,
     ended: &'a EventFd,

@@ -175,6 +175,23 @@ fn threads_share_the_requests_of_a_plan_without_hyper() {
 }
 
 #[test]
+fn cold_connections_are_open_all_the_time_and_have_few_requests() {
+    let tree = Tree::new(&[("file", b"content")]);
+    let (server, certificate) = secure(&tree);
+    for version in [Version::Http1, Version::Http2] {
+        let url = format!("https://{}/file", server.address);
+        let mut case = Case::new(url, version, Trust::File(certificate.clone()));
+        (case.plan.cold, case.plan.cold_rate, case.threads) = (25, 100.0, 2);
+        let report = case.report();
+        let cold = report.cold.unwrap();
+        assert_eq!((cold.wanted, cold.at_start, cold.at_end), (25, 25, 25), "{report:?}");
+        assert_eq!((cold.opened, cold.failed, cold.closed), (25, 0, 0), "{report:?}");
+        assert!(cold.answered > 10 && cold.answered <= cold.requests, "{report:?}");
+        assert_eq!((report.counts.due, report.counts.statuses.successful), (DUE, DUE), "{report:?}");
+    }
+}
+
+#[test]
 fn a_connection_ends_after_as_many_requests_as_asked_for() {
     let tree = Tree::new(&[("file", b"content")]);
     let (server, certificate) = secure(&tree);

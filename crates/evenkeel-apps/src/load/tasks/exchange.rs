@@ -178,7 +178,8 @@ impl<C: Connector> Shop<C> {
                 let shop = Arc::clone(&self);
                 let task = tokio::spawn(async move {
                     connection.await;
-                    shop.seat.part().ended(id);
+                    let now = shop.now();
+                    shop.seat.part().ended(id, now);
                 });
                 let sender = Sender { way, task: task.abort_handle() };
                 self.seat.part().established(id, sender, now)
@@ -218,15 +219,15 @@ impl<C: Connector> Shop<C> {
     }
 
     /// Sends a request on a connection that is open.
-    async fn ask(self: Arc<Self>, id: Id, mut sender: Sender, job: Job, last: bool) {
-        let mut under_way = UnderWay { shop: &self, id, job: Some(job) };
+    async fn ask(self: Arc<Self>, id: Id, mut sender: Sender, job: Option<Job>, last: bool) {
+        let mut under_way = UnderWay { shop: &self, id, job };
         let (request, sent, mut begun) = (self.means.message.request(last), self.now(), false);
         let asked = timeout(self.means.timeout, sender.ask(request, &mut begun)).await;
         let now = self.now();
         under_way.job = None;
         let failed = match &asked {
             Ok(Ok(status)) => {
-                self.seat.part().answered(&job, *status, sent, now);
+                self.seat.part().answered(job.as_ref(), *status, sent, now);
                 None
             }
             Ok(Err(error)) => Some(Failed::from(error)),
@@ -236,7 +237,9 @@ impl<C: Connector> Shop<C> {
             None if last => None,
             None => timeout(self.means.timeout, sender.again()).await.ok().flatten(),
             Some(failed) => {
-                self.seat.part().failed(id, job, failed, begun, now);
+                if let Some(job) = job {
+                    self.seat.part().failed(id, job, failed, begun, now);
+                }
                 sender.after_failure()
             }
         };

@@ -7,7 +7,10 @@ use evenkeel::raw::time::Instant;
 
 use super::super::account::{Account, Failure, Job};
 use super::super::agenda::Agenda;
+use super::super::arrivals::{Arrivals, Spacing};
+use super::super::cold::Cold;
 use super::super::crew::{Chosen, Part};
+use super::super::curve::Curve;
 use super::super::finding::Finding;
 use super::super::generator::Glance;
 use super::super::plan::Plan;
@@ -15,6 +18,7 @@ use super::super::report::{ConnectionCounts, Measured, RefusedTls};
 use super::super::transport::Id;
 use super::counted::Bytes;
 use super::fault::Failed;
+use crate::dice::Dice;
 
 /// The maximum number of requests begun in one turn. Between turns, other tasks run.
 const BATCH: usize = 4;
@@ -33,8 +37,8 @@ pub(super) trait Line: Sized + Send {
 pub(super) enum Order<L> {
     /// A connection is to be opened to the server's address of this index.
     Open { id: Id, address: usize },
-    /// A request is to be sent.
-    Ask { id: Id, line: L, job: Job, last: bool },
+    /// A request is to be sent. One on a cold connection has no job.
+    Ask { id: Id, line: L, job: Option<Job>, last: bool },
 }
 
 /// The connections of one thread.
@@ -58,6 +62,9 @@ pub(super) struct Pool<L> {
     hot: usize,
     /// The number of requests that have a connection.
     in_flight: usize,
+    cold: Cold,
+    cold_arrivals: Arrivals,
+    dice: Dice,
     connections: ConnectionCounts,
     refused_tls: Option<RefusedTls>,
     pub(super) bytes: Bytes,
@@ -67,6 +74,8 @@ pub(super) struct Pool<L> {
 enum Phase {
     /// An address of the server is looked for to which a connection can be opened.
     Finding,
+    /// Cold connections are being opened.
+    Gathering,
     Running,
     /// No request is due any more. Those under way come to their end.
     Draining,
@@ -91,6 +100,9 @@ enum State<L> {
         since: Instant,
     },
     Open(Open<L>),
+    OpeningCold,
+    /// A cold connection. Its line is gone while it has a request, if it can have one at a time.
+    Cold(Option<L>),
 }
 
 #[derive(Debug)]
@@ -116,7 +128,13 @@ impl<L: Line> Pool<L> {
         chosen: Chosen,
     ) -> Self {
         let limit = plan.connections;
+        let whole = plan.warm_up.saturating_add(plan.length);
+        let seed = plan.seed.wrapping_add(1);
+        let cold_arrivals = Arrivals::new(Curve::flat(plan.cold_rate, whole), Spacing::Poisson, seed);
         Self {
+            cold: Cold::new(plan.cold),
+            cold_arrivals: cold_arrivals.share(plan.share),
+            dice: Dice::new(seed.wrapping_add(1 + plan.share.index as u64)),
             phase: Phase::Finding,
             finding: Finding::new(addresses),
             chosen,
@@ -142,7 +160,7 @@ impl<L: Line> Pool<L> {
 
     /// Returns whether the time of the plan has begun.
     pub(super) fn is_running(&self) -> bool {
-        self.phase != Phase::Finding
+        !matches!(self.phase, Phase::Finding | Phase::Gathering)
     }
 
     /// Returns whether the end of a request may make a turn due before the deadline.
@@ -155,8 +173,12 @@ impl<L: Line> Pool<L> {
         match self.phase {
             Phase::Finding => self.finding.next(),
             _ if self.could_serve() => Instant::ZERO,
-            Phase::Running => self.agenda.next_due(self.in_flight).min(self.agenda.patience()),
-            Phase::Draining | Phase::Over => self.agenda.patience(),
+            Phase::Gathering if self.cold.is_gathered() => Instant::ZERO,
+            Phase::Running => {
+                let due = self.agenda.next_due(self.in_flight).min(self.agenda.at(&self.cold_arrivals));
+                due.min(self.agenda.patience()).min(self.cold.next())
+            }
+            _ => self.agenda.patience().min(self.cold.next()),
         }
     }
 
@@ -170,7 +192,14 @@ impl<L: Line> Pool<L> {
         }
         self.agenda.give_up_waiting(now);
         self.serve_waiting(now, &mut orders);
+        self.open_cold(now, &mut orders);
+        if self.phase == Phase::Gathering && self.cold.is_gathered() {
+            self.phase = Phase::Running;
+            self.cold.counts.at_start = self.cold.open();
+            self.agenda.begin(now);
+        }
         if self.phase == Phase::Running {
+            self.ask_cold(now, &mut orders);
             self.arrive(now, &mut orders);
             if self.agenda.is_all_due(now) {
                 self.phase = Phase::Draining;
@@ -190,6 +219,7 @@ impl<L: Line> Pool<L> {
 
     /// Returns the results, when no task has a request any more.
     pub(super) fn finish(&mut self, now: Instant) -> Measured {
+        self.cold.counts.at_end = self.cold.open();
         for slot in &mut self.slots {
             if let State::Opening { jobs, .. } = &mut slot.state {
                 jobs.drain(..).for_each(|job| self.agenda.lose(&job, Failure::Unfinished, now));
@@ -203,6 +233,7 @@ impl<L: Line> Pool<L> {
     fn measured(&self, now: Instant, account: Account) -> Measured {
         let mut measured = Measured {
             connections: self.connections,
+            cold: (self.agenda.plan.cold > 0).then_some(self.cold.counts),
             address: self.finding.found,
             unreached: self.finding.unreached.clone(),
             refused_tls: self.refused_tls.clone(),
@@ -235,6 +266,50 @@ impl<L: Line> Pool<L> {
         }
     }
 
+    fn open_cold(&mut self, now: Instant, orders: &mut Vec<Order<L>>) {
+        for _ in 0..BATCH {
+            if self.cold.take(now) {
+                let id = self.occupy(State::OpeningCold);
+                orders.push(Order::Open { id, address: self.finding.found.unwrap_or(0) });
+            }
+        }
+    }
+
+    /// Begins the requests on cold connections that are due.
+    fn ask_cold(&mut self, now: Instant, orders: &mut Vec<Order<L>>) {
+        for _ in 0..BATCH {
+            if self.agenda.at(&self.cold_arrivals) > now {
+                return;
+            }
+            self.cold_arrivals.advance();
+            if self.cold.idle.is_empty() {
+                self.cold.counts.missed += 1;
+                continue;
+            }
+            let place = self.cold.idle.swap_remove(self.dice.below(self.cold.idle.len()));
+            let id = self.id(place);
+            let State::Cold(line) = &mut self.slots[place as usize].state else { continue };
+            self.cold.busy += 1;
+            self.cold.counts.requests += 1;
+            match L::for_request(line) {
+                Some(line) => orders.push(Order::Ask { id, line, job: None, last: false }),
+                None => self.returned_cold(id, None, now),
+            }
+        }
+    }
+
+    /// Handles the end of a request on a cold connection.
+    fn returned_cold(&mut self, id: Id, line: Option<L>, now: Instant) {
+        self.cold.busy -= 1;
+        if let Some(line) = line.filter(|line| !line.is_closed()) {
+            self.slots[id.place as usize].state = State::Cold(Some(line));
+            self.cold.idle.push(id.place);
+        } else {
+            self.cold.lost(now);
+            self.vacate(id.place);
+        }
+    }
+
     fn could_serve(&self) -> bool {
         let could =
             !self.free.is_empty() || !self.opening.is_empty() || self.hot < self.agenda.plan.connections;
@@ -256,7 +331,7 @@ impl<L: Line> Pool<L> {
     /// Assigns a connection to a request. Returns false if none can take one now.
     fn serve(&mut self, job: Job, now: Instant, orders: &mut Vec<Order<L>>) -> bool {
         if let Some((id, line, last)) = self.take_free() {
-            orders.push(Order::Ask { id, line, job, last });
+            orders.push(Order::Ask { id, line, job: Some(job), last });
         } else if let Some(&place) = self.opening.last() {
             self.board(place, job);
         } else if self.hot < self.agenda.plan.connections {
@@ -293,7 +368,7 @@ impl<L: Line> Pool<L> {
                     self.list(id);
                     return Some((id, line, last));
                 }
-                None => self.ended(id),
+                None => self.end_open(id),
             }
         }
         None
@@ -323,7 +398,7 @@ impl<L: Line> Pool<L> {
         };
         let open = Open { line: Some(line), asked: 0, busy: 0, retired: false, listed: false };
         match std::mem::replace(&mut slot.state, State::Open(open)) {
-            State::Trying(address) if self.phase == Phase::Finding => self.found(id, address, now),
+            State::Trying(address) if self.phase == Phase::Finding => self.found(id, address),
             State::Opening { jobs, since } => {
                 self.opening.retain(|other| *other != id.place);
                 for job in jobs {
@@ -331,24 +406,32 @@ impl<L: Line> Pool<L> {
                         self.agenda.account.connect.record(now.since(since));
                     }
                     match self.ask(id) {
-                        Some((line, last)) => orders.push(Order::Ask { id, line, job, last }),
+                        Some((line, last)) => {
+                            orders.push(Order::Ask { id, line, job: Some(job), last });
+                        }
                         None => self.lose(job, Failed { failure: Failure::Reset, unprocessed: true }, now),
                     }
                 }
                 self.list(id);
             }
-            State::Trying(_) | State::Vacant | State::Open(_) => self.vacate(id.place),
+            State::OpeningCold => {
+                if let State::Open(Open { line, .. }) = std::mem::replace(&mut slot.state, State::Vacant) {
+                    slot.state = State::Cold(line);
+                }
+                self.cold.established();
+                self.cold.idle.push(id.place);
+            }
+            State::Trying(_) | State::Vacant | State::Open(_) | State::Cold(_) => self.vacate(id.place),
         }
         self.serve_waiting(now, &mut orders);
         orders
     }
 
     /// Chooses the address to which a connection is open, unless another thread has chosen another one.
-    fn found(&mut self, id: Id, address: usize, now: Instant) {
+    fn found(&mut self, id: Id, address: usize) {
         let chosen = self.chosen.or_this(address);
         self.finding.found = Some(chosen);
-        self.phase = Phase::Running;
-        self.agenda.begin(now);
+        self.phase = Phase::Gathering;
         if chosen == address {
             self.count_opened();
             self.list(id);
@@ -378,7 +461,8 @@ impl<L: Line> Pool<L> {
                 self.hot -= 1;
                 jobs.into_iter().for_each(|job| self.lose(job, Failed::by(failure), now));
             }
-            State::Vacant | State::Open(_) => {}
+            State::OpeningCold => self.cold.failed(now),
+            State::Vacant | State::Open(_) | State::Cold(_) => {}
         }
         self.vacate(id.place);
         self.serve_waiting(now, &mut orders);
@@ -386,8 +470,12 @@ impl<L: Line> Pool<L> {
     }
 
     /// Handles a complete answer.
-    pub(super) fn answered(&mut self, job: &Job, status: u16, sent: Instant, now: Instant) {
+    pub(super) fn answered(&mut self, job: Option<&Job>, status: u16, sent: Instant, now: Instant) {
         self.agenda.account.advance(now);
+        let Some(job) = job else {
+            self.cold.counts.answered += 1;
+            return;
+        };
         self.agenda.account.answered(job, status, sent, now);
         self.in_flight -= 1;
     }
@@ -420,6 +508,10 @@ impl<L: Line> Pool<L> {
     /// again.
     pub(super) fn returned(&mut self, id: Id, line: Option<L>, now: Instant) -> Vec<Order<L>> {
         let mut orders = Vec::new();
+        if self.is_cold(id) {
+            self.returned_cold(id, line, now);
+            return orders;
+        }
         if let Some(open) = self.open_at(id) {
             open.busy -= 1;
             open.retired |= line.as_ref().is_none_or(Line::is_closed);
@@ -431,7 +523,17 @@ impl<L: Line> Pool<L> {
     }
 
     /// Handles the end of a connection. Requests on it fail by themselves.
-    pub(super) fn ended(&mut self, id: Id) {
+    pub(super) fn ended(&mut self, id: Id, now: Instant) {
+        // One that has a request is lost with it.
+        if self.is_cold(id) && self.cold.idle.contains(&id.place) {
+            self.cold.idle.retain(|other| *other != id.place);
+            self.cold.lost(now);
+            return self.vacate(id.place);
+        }
+        self.end_open(id);
+    }
+
+    fn end_open(&mut self, id: Id) {
         if let Some(open) = self.open_at(id) {
             let was_idle = open.busy == 0 && !open.retired;
             self.connections.closed_idle += u64::from(was_idle);
@@ -480,6 +582,11 @@ impl<L: Line> Pool<L> {
         }
     }
 
+    fn is_cold(&self, id: Id) -> bool {
+        let slot = self.slots.get(id.place as usize).filter(|slot| slot.generation == id.generation);
+        slot.is_some_and(|slot| matches!(slot.state, State::Cold(_)))
+    }
+
     /// Takes a place for a connection.
     fn occupy(&mut self, state: State<L>) -> Id {
         let place = self.vacant.pop().unwrap_or_else(|| {
@@ -497,12 +604,15 @@ impl<L: Line> Pool<L> {
         self.vacant.push(place);
     }
 
-    /// Checks that the lists and numbers of connections agree with the connections.
+    /// Checks that the lists and numbers of connections agree with the connections. `lives` says whether a
+    /// connection has not been reported as ended.
     #[cfg(test)]
-    pub(super) fn check(&self) {
+    pub(super) fn check(&self, lives: impl Fn(Id) -> bool) {
+        assert!(self.cold.idle.iter().all(|place| lives(self.id(*place))));
         let count = |is: fn(&State<L>) -> bool| self.slots.iter().filter(|slot| is(&slot.state)).count();
         let used = count(|state| matches!(state, State::Opening { .. } | State::Open(_)));
         assert_eq!((used, count(|state| matches!(state, State::Vacant))), (self.hot, self.vacant.len()));
+        assert_eq!(count(|state| matches!(state, State::Cold(_))), self.cold.open());
         assert_eq!(count(|state| matches!(state, State::Open(open) if open.listed)), self.free.len());
     }
 
@@ -515,13 +625,13 @@ impl<L: Line> Part for Pool<L> {
     fn glance(&self, now: Instant) -> Glance {
         Glance {
             finding: self.phase == Phase::Finding,
-            gathering: false,
+            gathering: self.phase == Phase::Gathering,
             measured: self.agenda.account.measured(now),
             length: self.agenda.plan.length,
             counts: self.agenda.account.totals,
             in_flight: self.in_flight,
             waiting: self.agenda.waiting.len(),
-            cold: 0,
+            cold: self.cold.open(),
         }
     }
 

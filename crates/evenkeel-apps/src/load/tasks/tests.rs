@@ -43,7 +43,7 @@ struct Tasks {
     streams: usize,
     is_open_loop: bool,
     opening: Vec<Id>,
-    asked: Vec<(Id, End, Job, bool, Instant)>,
+    asked: Vec<(Id, End, Option<Job>, bool, Instant)>,
     open: BTreeMap<u64, End>,
     /// The largest number of requests that a connection had at a time.
     most: usize,
@@ -59,7 +59,8 @@ impl Tasks {
             match order {
                 Order::Open { id, .. } => self.opening.push(id),
                 Order::Ask { id, line, job, last } => {
-                    assert!(!self.failed_twice.contains(&job.due), "a request is sent twice at most");
+                    let is_lost = job.is_some_and(|job| self.failed_twice.contains(&job.due));
+                    assert!(!is_lost, "a request is sent twice at most");
                     self.asked.push((id, line, job, last, now));
                     let together = self.asked.iter().filter(|(other, ..)| *other == id).count();
                     self.most = self.most.max(together);
@@ -84,7 +85,7 @@ impl Tasks {
         } else if event - self.opening.len() < self.asked.len() {
             self.end_request(event - self.opening.len(), pool, now)
         } else {
-            self.end_connection(event - self.opening.len() - self.asked.len(), pool);
+            self.end_connection(event - self.opening.len() - self.asked.len(), pool, now);
             Vec::new()
         };
         self.take(orders, now);
@@ -103,23 +104,25 @@ impl Tasks {
     fn end_request(&mut self, event: usize, pool: &mut Pool<End>, now: Instant) -> Vec<Order<End>> {
         let (id, line, job, last, sent) = self.asked.swap_remove(event);
         let keeps = if self.is_good() {
-            pool.answered(&job, 200, sent, now);
+            pool.answered(job.as_ref(), 200, sent, now);
             !last
         } else {
             let failed =
                 Failed { failure: FAILURES[self.dice.below(4)], unprocessed: self.dice.below(2) == 0 };
-            // In a closed loop, several requests may be due at a time.
-            if job.again && self.is_open_loop {
-                self.failed_twice.insert(job.due);
+            if let Some(job) = job {
+                // In a closed loop, several requests may be due at a time.
+                if job.again && self.is_open_loop {
+                    self.failed_twice.insert(job.due);
+                }
+                pool.failed(id, job, failed, self.dice.below(2) == 0, now);
             }
-            pool.failed(id, job, failed, self.dice.below(2) == 0, now);
             self.streams > 1
         };
         pool.returned(id, keeps.then_some(line), now)
     }
 
     /// The server closes a connection. The task of the connection may notice it late.
-    fn end_connection(&mut self, event: usize, pool: &mut Pool<End>) {
+    fn end_connection(&mut self, event: usize, pool: &mut Pool<End>, now: Instant) {
         let Some((token, end)) = self.open.iter().nth(event).map(|(token, end)| (*token, end.clone())) else {
             return;
         };
@@ -128,7 +131,7 @@ impl Tasks {
         }
         if end.closed.swap(true, Ordering::Relaxed) {
             self.open.remove(&token);
-            pool.ended(Id::of_token(token));
+            pool.ended(Id::of_token(token), now);
         }
     }
 }
@@ -142,6 +145,7 @@ proptest! {
         connections in 1_usize..5,
         per_connection in prop_oneof![Just(None), (1_u64..5).prop_map(Some)],
         closed: bool,
+        cold in prop_oneof![Just(0_usize), 1_usize..10],
         stop in prop_oneof![Just(None), (1_u64..300).prop_map(Some)],
     ) {
         let length = Duration::from_millis(200);
@@ -157,8 +161,8 @@ proptest! {
             requests_per_connection: per_connection,
             timeout: Duration::from_millis(50),
             connect_timeout: Duration::from_millis(50),
-            cold: 0,
-            cold_rate: 0.0,
+            cold,
+            cold_rate: 100.0,
             interval: Duration::from_millis(50),
             seed,
             share: Share::WHOLE,
@@ -192,12 +196,14 @@ proptest! {
             }
             prop_assert!(pool.is_over() || pool.deadline() > now);
             tasks.step(&mut pool, now);
-            pool.check();
+            pool.check(|id| tasks.open.contains_key(&id.token()));
             now += Duration::from_micros(100);
             prop_assert!(now < Instant::from_millis(20_000), "{:?}", pool.glance(now));
         }
         for (id, _, job, ..) in tasks.asked.drain(..) {
-            pool.failed(id, job, Failed::by(Failure::Unfinished), true, now);
+            if let Some(job) = job {
+                pool.failed(id, job, Failed::by(Failure::Unfinished), true, now);
+            }
         }
         let report = Report::new(&pool.finish(now), Effort::default());
         let counts = report.counts;

@@ -187,7 +187,7 @@ pub(crate) const GUIDE: Guide = Guide {
                  that of a new user. Its certificate must be from an issuer that the system trusts, or from \
                  one in the file of --cacert. HTTP/2 has many requests at a time on a connection: TLS agrees \
                  on it (ALPN), and a server without TLS must expect it. On a cable there is HTTP/1.1 without \
-                 TLS only. Cold connections are for HTTP/1.1 without TLS.",
+                 TLS only.",
             )],
         },
         Section {

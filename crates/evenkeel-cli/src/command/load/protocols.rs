@@ -27,8 +27,8 @@ pub(super) struct Choice {
     insecure: bool,
 }
 
-/// Default numbers of requests at a time on a connection: in an open loop, where servers should allow no fewer
-/// (RFC 9113, 6.5.2), and in a closed loop.
+/// Default numbers of requests at a time on a connection: in an open loop, where servers should allow no
+/// fewer (RFC 9113, 6.5.2), and in a closed loop.
 const STREAMS: [u64; 2] = [100, 1];
 
 impl Choice {
@@ -57,12 +57,9 @@ impl Choice {
         }
         if all.own.is_cable() {
             return usage(
-                "the server on a cable speaks HTTP/1.1 without TLS: use http:// without --http2 there, or --on \
-                 tap:NAME or packet:NAME",
+                "the server on a cable speaks HTTP/1.1 without TLS: use http:// without --http2 there, or \
+                 --on tap:NAME or packet:NAME",
             );
-        }
-        if all.cold.is_some() {
-            return usage("--cold is for http:// without --http2");
         }
         let streams = self.streams.unwrap_or(STREAMS[usize::from(all.closed)]);
         let trust = match &self.cacert {
@@ -79,8 +76,8 @@ impl Choice {
 pub(super) fn explained(refused: &RefusedTls) -> String {
     match refused {
         RefusedTls::Certificate(why) => format!(
-            "the server's certificate is not accepted ({why}): name its issuer, or the certificate itself, with \
-             --cacert FILE, or accept any certificate with --insecure"
+            "the server's certificate is not accepted ({why}): name its issuer, or the certificate itself, \
+             with --cacert FILE, or accept any certificate with --insecure"
         ),
         RefusedTls::Protocol => {
             "the server does not speak this version of HTTP: try with, or without, --http2".to_owned()
