@@ -41,7 +41,7 @@ impl Hosting {
         let capturing =
             capture.map(|capture| capture.start(&mut engine, &[attached.interface])).transpose()?;
         let clock = *engine.clock();
-        Ok(Self { net: Net::of(engine)?, clock, connections: on_host.connections, capturing })
+        Ok(Self { net: Net::from_engine(engine)?, clock, connections: on_host.connections, capturing })
     }
 
     pub(super) const fn net(&self) -> &Net {

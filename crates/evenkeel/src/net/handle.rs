@@ -12,7 +12,6 @@ use evenkeel_core::time::Instant;
 use super::helper;
 use super::shared::Shared;
 use crate::driver::Driver;
-use crate::engine::Engine;
 use crate::error::Error;
 use crate::metrics::{self, Reader, Snapshot};
 use crate::observer::Observer;
@@ -45,17 +44,6 @@ impl Net {
     #[must_use]
     pub fn peer(&self) -> Option<&Self> {
         self.0.peer.as_ref()
-    }
-
-    /// Shares the host of an engine. An engine can be set up in more ways than a
-    /// [`Builder`](super::Builder) has, for example with several devices, or with programs of its own.
-    ///
-    /// Requests to end the process ([`Engine::stop_on`]) are left to the program.
-    ///
-    /// # Errors
-    /// If the process may open no more descriptors or threads.
-    pub fn of(engine: Engine) -> io::Result<Self> {
-        Ok(Self::new(engine.driver, None)?)
     }
 
     pub(super) fn new(driver: Driver, peer: Option<Self>) -> Result<Self, Error> {
