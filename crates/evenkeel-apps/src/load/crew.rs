@@ -9,7 +9,7 @@ use evenkeel_core::time::Instant;
 use evenkeel_link::{Clock, EventFd, Halt};
 
 use super::effort::Meter;
-use super::generator::Glance;
+use super::glance::Glance;
 use super::hosts::Hosts;
 use super::news::News;
 use super::report::{Effort, Measured};

@@ -16,7 +16,8 @@ use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::Clock;
 
 use super::effort::Meter;
-use super::generator::{Generator, Glance};
+use super::generator::Generator;
+use super::glance::Glance;
 use super::hosts::Hosts;
 use super::news::News;
 use super::plan::Plan;
