@@ -3,7 +3,7 @@
 use evenkeel::raw::time::Duration;
 
 use super::curve::Curve;
-use super::plan::Share;
+use super::share::Share;
 use crate::dice::Dice;
 
 /// The spacing of requests at a given rate.

@@ -9,7 +9,7 @@ use evenkeel::raw::time::{Clock, Instant};
 use evenkeel::raw::wait::{EventFd, Halt};
 
 use super::effort::Meter;
-use super::generator::Glance;
+use super::glance::Glance;
 use super::hosts::Hosts;
 use super::news::News;
 use super::report::{Effort, Measured};

@@ -1,6 +1,6 @@
 //! The reports that a running generator makes.
 
-use super::generator::Glance;
+use super::glance::Glance;
 use super::hosts::Hosts;
 use super::report::{Effort, Measured};
 

@@ -15,7 +15,8 @@ use evenkeel::raw::time::{Clock, Duration, Instant};
 use evenkeel::raw::wire::IpEndpoint;
 
 use super::effort::Meter;
-use super::generator::{Generator, Glance};
+use super::generator::Generator;
+use super::glance::Glance;
 use super::hosts::Hosts;
 use super::news::News;
 use super::plan::Plan;

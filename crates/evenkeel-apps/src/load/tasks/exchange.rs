@@ -21,13 +21,13 @@ use super::super::crew::Seat;
 use super::super::plan::Plan;
 use super::super::report::RefusedTls;
 use super::super::transport::{Fault, Id};
-use super::Version;
 use super::connector::Connector;
 use super::counted::Counted;
 use super::fault::Failed;
 use super::message::Message;
 use super::pool::{Line, Order, Pool};
 use super::tls::Tls;
+use super::version::Version;
 
 /// The means of a run, which all its threads share: a TCP, the protocols and the request.
 pub(super) struct Means<C> {

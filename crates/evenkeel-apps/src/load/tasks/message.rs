@@ -6,7 +6,7 @@ use hyper::header::{CONNECTION, HOST, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 
 use super::super::request::Request;
-use super::Version;
+use super::version::Version;
 
 /// A request ready to be sent many times, to a server that speaks one version of HTTP.
 #[derive(Debug, Clone)]

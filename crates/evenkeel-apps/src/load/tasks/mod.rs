@@ -21,6 +21,7 @@ mod pool;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod version;
 
 use std::io;
 use std::net::SocketAddr;
@@ -43,25 +44,7 @@ use message::Message;
 use pool::Pool;
 use tls::Tls;
 pub use tls::{Trust, TrustError};
-
-/// A version of HTTP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
-    /// HTTP/1.1.
-    Http1,
-    /// HTTP/2: agreed on in the handshake of TLS, or without TLS by prior knowledge.
-    Http2,
-}
-
-impl Version {
-    /// Returns the name by which a handshake of TLS agrees on the version (RFC 7301).
-    const fn alpn(self) -> &'static [u8] {
-        match self {
-            Self::Http1 => b"http/1.1",
-            Self::Http2 => b"h2",
-        }
-    }
-}
+pub use version::Version;
 
 /// The protocols between the generator and a server.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use super::super::cold::Cold;
 use super::super::crew::{Chosen, Part};
 use super::super::curve::Curve;
 use super::super::finding::Finding;
-use super::super::generator::Glance;
+use super::super::glance::Glance;
 use super::super::plan::Plan;
 use super::super::report::{ConnectionCounts, Measured, RefusedTls};
 use super::super::transport::Id;

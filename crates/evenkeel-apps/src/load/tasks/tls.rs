@@ -20,7 +20,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::super::report::RefusedTls;
 use super::super::request::Target;
-use super::Version;
+use super::version::Version;
 
 /// The certificates that a client accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
