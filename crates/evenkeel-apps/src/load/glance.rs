@@ -1,6 +1,6 @@
 //! Snapshots of a running generator.
 
-use evenkeel_core::time::Duration;
+use evenkeel::raw::time::Duration;
 
 use super::account::Counts;
 
