@@ -274,6 +274,8 @@ impl Held<'_> {
         process: ProcessId,
         call: impl FnOnce(&mut System<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        let calls_follow = self.rousing.has_called();
+        self.host().expect_calls(calls_follow);
         let (result, is_early) = self.driver.enter_quietly(process, call)?;
         if is_early && let Some(task) = self.roles.driving_task() {
             self.rousing.add(Arc::clone(task));

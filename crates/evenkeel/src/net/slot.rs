@@ -94,8 +94,9 @@ impl Slot {
         self.is_registered.store(false, Ordering::Release);
         let shared = socket.net.shared();
         let mut held = shared.lock();
+        // Answers wait for those of the other tasks that were called, and not for its own.
+        self.seat.resume();
         let visited = held.enter_as_task(socket.account.process(), |system| {
-            self.seat.resume();
             self.seat.set_task(context.waker());
             let visited = visit(system, &Waker::from(Arc::clone(&self.seat)));
             self.is_registered.store(matches!(visited, Visit::Waits), Ordering::Release);
