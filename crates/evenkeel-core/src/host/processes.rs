@@ -178,11 +178,7 @@ impl Host {
     }
 
     /// Ends a process and closes its sockets. What was queued in them is dropped and counted.
-    pub fn kill(&mut self, process: ProcessId, now: Instant) {
-        self.exit(process, now);
-    }
-
-    pub(super) fn exit(&mut self, id: ProcessId, now: Instant) {
+    pub fn kill(&mut self, id: ProcessId, now: Instant) {
         for socket in self.net.sockets.descriptors.of(id).collect::<Vec<_>>() {
             crate::system::close(&mut self.net, socket, now);
         }

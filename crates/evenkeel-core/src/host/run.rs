@@ -505,7 +505,7 @@ impl Host {
                     self.put_to_sleep(id, Sleep { on: SleepsOn::Nothing, until }, now);
                 }
             }
-            (Some(Step::Exit), None) => self.exit(id, now),
+            (Some(Step::Exit), None) => self.kill(id, now),
             (Some(Step::Again | Step::Exit), Some(channel)) => {
                 if !self.net.sockets.arm_daemon(channel, &mut self.net.rx.channels) {
                     self.put_to_sleep(id, Sleep { on: SleepsOn::Nothing, until: Instant::NEVER }, now);

@@ -1,4 +1,4 @@
-//! Versions of HTTP.
+//! The versions of HTTP that a client may speak.
 
 /// A version of HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
