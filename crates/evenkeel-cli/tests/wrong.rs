@@ -67,9 +67,10 @@ const COMMANDS: [(&str, &[&str]); 13] = [
 ];
 
 /// The options that take any text: `FILES` and other tables have their errors.
-const ANY_TEXT: [&str; 21] = [
+const ANY_TEXT: [&str; 22] = [
     "--access-log",
     "--body",
+    "--cacert",
     "--capture",
     "--config",
     "--csv",

@@ -69,8 +69,8 @@ pub(super) async fn on_net(
 ) -> Result<Vec<own::TcpListener>, ServeError> {
     let mut listeners = Vec::new();
     for &at in all {
-        // The unspecified address is one of both families.
-        let address = SocketAddr::new(at.address.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), at.port);
+        // The unspecified address of IPv6 stands for those of IPv4, too.
+        let address = SocketAddr::new(at.address.unwrap_or(Ipv6Addr::UNSPECIFIED.into()), at.port);
         let bound = own::TcpListener::bind_with(net, address, config).await;
         listeners.push(bound.map_err(|source| ServeError::Listen { at, source })?);
     }
