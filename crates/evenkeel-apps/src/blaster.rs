@@ -16,9 +16,9 @@ use crate::pace::Pace;
 const REPLIES_PER_STEP: usize = 64;
 /// The time to wait for replies after the last request.
 const DRAIN: Duration = Duration::from_millis(100);
-/// The time that the next hop has to answer before the first request: three queries, one a second (RFC 4861
-/// 10).
-const RESOLUTION: Duration = Duration::from_secs(3);
+/// The time that the next hop has to answer before the first request. Queries are sent once a second (RFC 4861
+/// 10), and a device that was just created may take two seconds to see that its address is unique (RFC 4862).
+const RESOLUTION: Duration = Duration::from_secs(5);
 /// The interval at which the program checks whether the next hop has answered.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -309,7 +309,7 @@ mod tests {
         }
     }
 
-    /// The cable's other end has another address; after three seconds of virtual time nobody has answered.
+    /// The cable's other end has another address; after the time for that nobody has answered.
     #[test]
     fn nothing_is_sent_to_a_neighbour_that_does_not_answer() {
         let mut hosts = TwoHosts::new();
