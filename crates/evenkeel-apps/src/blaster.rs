@@ -16,8 +16,9 @@ use crate::pace::Pace;
 const REPLIES_PER_STEP: usize = 64;
 /// The time to wait for replies after the last request.
 const DRAIN: Duration = Duration::from_millis(100);
-/// The time that the next hop has to answer before the first request. Queries are sent once a second (RFC 4861
-/// 10), and a device that was just created may take two seconds to see that its address is unique (RFC 4862).
+/// The time that the next hop has to answer before the first request. Queries are sent once a second (RFC
+/// 4861 10). A device that was just created may take two seconds to see that its address is unique (RFC
+/// 4862).
 const RESOLUTION: Duration = Duration::from_secs(5);
 /// The interval at which the program checks whether the next hop has answered.
 const LOOK: Duration = Duration::from_millis(1);

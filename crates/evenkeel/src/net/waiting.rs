@@ -36,7 +36,7 @@ enum Attempt<T> {
 struct Seated<'a> {
     shared: &'a Shared,
     seat: Arc<Seat>,
-    /// What the host calls the seat for. An executor's seat is called by its tasks.
+    /// The readiness for which the host calls the seat. An executor's seat is called by its tasks.
     awaited: Option<Awaited>,
     until: Instant,
     has_left: bool,

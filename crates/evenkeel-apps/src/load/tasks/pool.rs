@@ -1,7 +1,7 @@
 //! The connections of one thread and the requests on them, sans-IO.
 //!
 //! Unlike those of the [generator](super::super::Generator), a connection may have several requests at once.
-//! What is to be done is returned as orders, which the runtime's tasks carry out.
+//! A change of the pool returns orders, which the runtime's tasks carry out.
 
 use evenkeel::raw::time::Instant;
 
