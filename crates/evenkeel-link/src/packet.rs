@@ -51,7 +51,7 @@ use crate::sys::{self, Mapping, SEND_BATCH, SendBatch};
 #[derive(Debug, Clone)]
 pub struct PacketOptions {
     /// The number of frames that a receive ring holds, rounded up to a power of two, with 2 KiB of memory
-    /// each. Default 1024; from 32 to 65 536.
+    /// each. Default 4096, which is 11 ms at 360 000 frames a second; from 32 to 65 536.
     pub ring_pkts: usize,
     /// The number of receive rings; each flow uses one of them. Default 1; at most [`QUEUES_MAX`].
     pub queues: usize,

@@ -145,7 +145,7 @@ fn with_verifier(
 
 /// A verifier that accepts the certificates whose issuers are named in a file. A certificate that is in the
 /// file itself is accepted for the names in it, also if it may issue others, as those made by
-/// `openssl req -x509` may.
+/// `openssl req -x509` may. Its expiry is not checked.
 #[derive(Debug)]
 struct Named {
     certificates: Vec<CertificateDer<'static>>,
