@@ -238,6 +238,13 @@ mod tests {
         }
     }
 
+    /// Waits until the program of a host has bound its socket: before, datagrams to it are dropped.
+    fn wait_for_echo(net: &Net) {
+        while net.snapshot().sockets.iter().all(|socket| socket.port != 7) {
+            std::thread::yield_now();
+        }
+    }
+
     /// Sends to `to`, and returns whether the same bytes come back.
     fn is_echoed(socket: &UdpSocket, to: &str) -> bool {
         let to: SocketAddr = to.parse().unwrap();
@@ -257,7 +264,9 @@ mod tests {
             engine.host_mut().spawn("echo", 0, Box::<Echo>::default());
         }
         middle.host_mut().spawn("echo", 0, Box::<Echo>::default());
-        let [middle, left, _right] = [middle, left, right].map(|engine| Net::from_engine(engine).unwrap());
+        let nets = [middle, left, right].map(|engine| Net::from_engine(engine).unwrap());
+        nets.iter().for_each(wait_for_echo);
+        let [middle, left, _right] = nets;
         let [from_middle, from_left] = [&middle, &left].map(|net| {
             let socket = UdpSocket::bind(net, "0.0.0.0:0").unwrap();
             socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
