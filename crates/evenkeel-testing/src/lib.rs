@@ -127,6 +127,14 @@ pub fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T
     }
 }
 
+/// Returns all orders of the numbers below `count`.
+#[must_use]
+pub fn orders(count: usize) -> Vec<Vec<usize>> {
+    let Some(last) = count.checked_sub(1) else { return vec![Vec::new()] };
+    let insert = |order: Vec<usize>| (0..count).map(move |at| [&order[..at], &[last], &order[at..]].concat());
+    orders(last).into_iter().flat_map(insert).collect()
+}
+
 /// A child that does not outlive its test.
 #[derive(Debug)]
 pub struct Running(pub Child);

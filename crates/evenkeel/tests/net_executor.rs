@@ -1,11 +1,14 @@
 //! The executor of a thread, with hyper on it, over a cable.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod support;
+
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::mpsc;
 use std::task::{Poll, Waker};
@@ -21,6 +24,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response, server};
 use rustix::time::{ClockId, clock_gettime};
+use support::{Sockets, assert_nothing_is_left, close_all, drop_calls, frugal_pair};
 
 const SERVER: &str = "10.0.0.2:80";
 
@@ -232,15 +236,196 @@ fn a_task_cannot_run_its_executor() {
     executor.block_on(async move { inner.block_on(async {}) });
 }
 
+/// A task is ready in the moment in which a call of `block_on` ends, by its result or by a panic.
+#[test]
+fn tasks_that_are_ready_at_the_end_of_a_run_go_on_in_the_next() {
+    for panics in [false, true] {
+        let (net, _peer) = Net::pair().unwrap();
+        let executor = Executor::new(&net).unwrap();
+        let has_run = Rc::new(Cell::new(false));
+        let mut is_first = true;
+        let run = poll_fn(|context| {
+            if !std::mem::replace(&mut is_first, false) {
+                assert!(!panics, "on purpose");
+                return Poll::Ready(());
+            }
+            // Behind this one.
+            context.waker().wake_by_ref();
+            let has_run = Rc::clone(&has_run);
+            executor.spawn(async move { has_run.set(true) });
+            Poll::Pending
+        });
+        let ended = catch_unwind(AssertUnwindSafe(|| executor.block_on(run)));
+        assert_eq!((ended.is_err(), has_run.get()), (panics, false));
+        executor.block_on(executor.timer().sleep(Duration::from_millis(1)));
+        assert!(has_run.get());
+    }
+}
+
 #[test]
 fn tasks_run_after_one_has_panicked() {
     let (net, _peer) = Net::pair().unwrap();
     let executor = Executor::new(&net).unwrap();
     let timer = executor.timer();
     executor.spawn(async { panic!("on purpose") });
-    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        executor.block_on(timer.sleep(Duration::from_secs(60)));
-    }));
-    assert!(panicked.is_err());
+    let run = AssertUnwindSafe(|| executor.block_on(timer.sleep(Duration::from_secs(60))));
+    assert!(catch_unwind(run).is_err());
     executor.block_on(timer.sleep(Duration::from_millis(1)));
+    assert_eq!(format!("{executor:?}"), "Executor { tasks: 0, .. }");
+}
+
+/// The sockets of executors.
+struct Ours;
+
+impl Sockets for Ours {
+    type Listener = TcpListener;
+    type Stream = TcpStream;
+
+    async fn listen(net: &Net) -> io::Result<TcpListener> {
+        TcpListener::bind(net, SERVER)
+    }
+
+    async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
+        Ok(listener.accept().await?.0)
+    }
+
+    async fn connect(net: &Net) -> io::Result<TcpStream> {
+        TcpStream::connect(net, server_address()).await
+    }
+
+    async fn read(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+        TcpStream::read(stream, buffer).await
+    }
+
+    async fn write(stream: &mut TcpStream, data: &[u8]) -> io::Result<usize> {
+        TcpStream::write(stream, data).await
+    }
+}
+
+#[test]
+fn calls_that_are_dropped_at_random_leave_nothing_behind() {
+    for seed in 1..=3 {
+        let (client, server) = frugal_pair();
+        let executor = Executor::new(&server).unwrap();
+        executor.block_on(drop_calls::<Ours>(&client, &server, seed)).unwrap();
+        drop(executor);
+        assert_nothing_is_left(&client);
+        assert_nothing_is_left(&server);
+    }
+}
+
+/// The peers of the connections see their end, or a reset.
+#[test]
+fn the_next_executor_serves_at_the_port_of_one_that_was_dropped_with_open_connections() {
+    let (client, server) = frugal_pair();
+    for _ in 0..20 {
+        let executor = Executor::new(&server).unwrap();
+        let listener = TcpListener::bind(&server, SERVER).unwrap();
+        let mut asking: Vec<_> = (0..10).map(|_| net::TcpStream::connect(&client, SERVER).unwrap()).collect();
+        executor.block_on(async {
+            for near in &mut asking {
+                let far = listener.accept().await.unwrap().0;
+                near.write_all(b"x").unwrap();
+                assert_eq!(far.read(&mut [0]).await.unwrap(), 1);
+                executor.spawn(async move { drop(far.read(&mut [0]).await) });
+            }
+        });
+        drop((executor, listener));
+        for near in &mut asking {
+            match near.read(&mut [0]) {
+                Ok(0) => {}
+                other => assert_eq!(other.unwrap_err().kind(), io::ErrorKind::ConnectionReset),
+            }
+        }
+    }
+    assert_nothing_is_left(&client);
+    assert_nothing_is_left(&server);
+}
+
+#[test]
+fn a_descriptor_that_is_closed_ends_the_calls_of_tasks() {
+    let (client, server) = Net::pair().unwrap();
+    let listener = TcpListener::bind(&server, SERVER).unwrap();
+    let near = net::TcpStream::connect(&client, SERVER).unwrap();
+    let executor = Executor::new(&server).unwrap();
+    let far = executor.block_on(listener.accept()).unwrap().0;
+    let ended = Rc::new(Cell::new(0));
+    let (reads, accepts) = (Rc::clone(&ended), Rc::clone(&ended));
+    executor.spawn(async move {
+        far.read(&mut [0]).await.unwrap_err();
+        reads.set(reads.get() + 1);
+    });
+    executor.spawn(async move {
+        listener.accept().await.map(drop).unwrap_err();
+        accepts.set(accepts.get() + 1);
+    });
+    let closing = thread::spawn(move || {
+        pause(Duration::from_millis(20));
+        close_all(&server);
+    });
+    executor.block_on(until(&executor, || ended.get() == 2));
+    closing.join().unwrap();
+    drop(near);
+    assert_nothing_is_left(&client);
+}
+
+/// Waits until something is so.
+async fn until(executor: &Executor, is: impl Fn() -> bool) {
+    let timer = executor.timer();
+    while !is() {
+        timer.sleep(Duration::from_millis(1)).await;
+    }
+}
+
+const TASKS: u32 = 10_000;
+
+/// Accepts ten thousand connections, and only then echoes on them: a task for each.
+fn echo_to_all(server: &Net, listener: TcpListener) {
+    let executor = Executor::new(server).unwrap();
+    let ended = Rc::new(Cell::new(0));
+    executor.block_on(async {
+        let mut streams = Vec::new();
+        for _ in 0..TASKS {
+            streams.push(listener.accept().await.unwrap().0);
+        }
+        for stream in streams {
+            let ended = Rc::clone(&ended);
+            executor.spawn(async move {
+                let mut data = [0; 4];
+                while stream.read(&mut data).await.unwrap() > 0 {
+                    assert_eq!(stream.write(&data).await.unwrap(), 4);
+                }
+                ended.set(ended.get() + 1);
+            });
+        }
+        until(&executor, || ended.get() == TASKS).await;
+    });
+}
+
+#[test]
+fn each_of_ten_thousand_tasks_has_a_connection() {
+    let (client, server) = Net::pair().unwrap();
+    let listener = TcpListener::bind(&server, SERVER).unwrap();
+    let serving = server.clone();
+    let serving = thread::spawn(move || echo_to_all(&serving, listener));
+    let executor = Executor::new(&client).unwrap();
+    let answered = Rc::new(RefCell::new(Vec::new()));
+    executor.block_on(async {
+        for n in 0..TASKS {
+            let stream = TcpStream::connect(&client, server_address()).await.unwrap();
+            let answered = Rc::clone(&answered);
+            executor.spawn(async move {
+                assert_eq!(stream.write(&n.to_ne_bytes()).await.unwrap(), 4);
+                let mut data = [0; 4];
+                assert_eq!(stream.read(&mut data).await.unwrap(), 4);
+                assert_eq!(data, n.to_ne_bytes());
+                answered.borrow_mut().push(stream);
+            });
+        }
+        until(&executor, || answered.borrow().len() == TASKS as usize).await;
+    });
+    drop((answered, executor));
+    serving.join().unwrap();
+    assert_nothing_is_left(&client);
+    assert_nothing_is_left(&server);
 }

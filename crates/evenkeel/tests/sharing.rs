@@ -1,7 +1,11 @@
 //! A host that threads share: who is woken, who does the work, and what is left when threads go.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use std::io::{ErrorKind, Read as _, Write as _};
+#[allow(dead_code, reason = "these tests have no tasks")]
+mod support;
+
+use std::any::Any;
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -10,7 +14,8 @@ use std::time::Duration;
 
 use evenkeel::net::{Net, TcpListener, TcpStream, UdpSocket};
 use evenkeel::raw::time::Clock;
-use evenkeel_testing::wait_for;
+use evenkeel_testing::{orders, wait_for};
+use support::{assert_nothing_is_left, close_all};
 
 const SERVER: &str = "10.0.0.2";
 
@@ -196,21 +201,137 @@ fn what_was_written_arrives_after_all_handles_of_the_host_are_gone() {
     drop((far, server));
 }
 
+/// The peer of a dropped stream reads its end, whatever else has been dropped before.
 #[test]
 fn hosts_and_sockets_may_be_dropped_in_any_order() {
-    for order in 0..6 {
+    for order in orders(5) {
         let (client, server) = Net::pair().unwrap();
-        let listener = TcpListener::bind(&server, "0.0.0.0:80").unwrap();
+        let listener = bound_listener(&server, 80);
         let near = TcpStream::connect(&client, (SERVER, 80)).unwrap();
-        let far = listener.accept().unwrap().0;
-        let mut parts: Vec<Box<dyn std::any::Any>> =
-            vec![Box::new(client), Box::new(server), Box::new(listener), Box::new(near), Box::new(far)];
-        parts.rotate_left(order % 5);
-        if order == 5 {
-            parts.reverse();
+        let mut streams = [Some(near), Some(listener.accept().unwrap().0)];
+        let others: [Box<dyn Any>; 3] = [Box::new(client), Box::new(server), Box::new(listener)];
+        let mut others = others.map(Some);
+        for part in order {
+            if part >= streams.len() {
+                others[part - streams.len()] = None;
+                continue;
+            }
+            streams[part] = None;
+            if let Some(mut peer) = streams[1 - part].as_ref() {
+                peer.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+                assert_eq!(peer.read(&mut [0]).unwrap(), 0);
+            }
         }
-        parts.into_iter().for_each(drop);
     }
+}
+
+#[test]
+fn sockets_leave_nothing_behind_in_whatever_order_they_are_dropped() {
+    for order in orders(4) {
+        let (client, server) = hosts();
+        let (near, far) = connected(&client, &server, 80);
+        (&near).write_all(b"unread").unwrap();
+        let parts: [Box<dyn Any>; 4] = [
+            Box::new(near),
+            Box::new(far),
+            Box::new(bound_listener(&server, 81)),
+            Box::new(bound(&server, 7)),
+        ];
+        let mut parts = parts.map(Some);
+        order.into_iter().for_each(|part| parts[part] = None);
+        assert_nothing_is_left(&client);
+        assert_nothing_is_left(&server);
+    }
+}
+
+/// Makes requests of an echo service on port 9 of a host, until it is dropped.
+fn ask_echo(client: &Net) {
+    let socket = UdpSocket::bind(client, "0.0.0.0:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    wait_for("the echo", || {
+        socket.send_to(b"ask", (SERVER, 9)).unwrap();
+        socket.recv_from(&mut [0; 10]).is_ok()
+    });
+}
+
+/// Answers one datagram on port 9 from a thread, which waits for it from now on.
+fn echo_once(server: &Net) -> thread::JoinHandle<()> {
+    let socket = bound(server, 9);
+    thread::spawn(move || {
+        let (len, from) = socket.recv_from(&mut [0; 10]).unwrap();
+        socket.send_to(&[0; 10][..len], from).unwrap();
+    })
+}
+
+#[test]
+fn a_panic_in_a_thread_that_holds_the_host_leaves_it_to_the_others() {
+    let (client, server) = hosts();
+    for net in [&server, &client, &server] {
+        let waiting = echo_once(&server);
+        let (near, far) = connected(&client, &server, 80);
+        let holder = Net::clone(net);
+        let died = thread::spawn(move || {
+            let _open = (&near, &far);
+            holder.raw(|_| std::panic::resume_unwind(Box::new(())));
+        });
+        assert!(died.join().is_err());
+        ask_echo(&client);
+        waiting.join().unwrap();
+        assert_nothing_is_left(&client);
+        assert_nothing_is_left(&server);
+    }
+}
+
+#[test]
+fn sockets_of_a_thread_that_panics_are_closed_and_their_ports_are_free() {
+    let (client, server) = hosts();
+    for _ in 0..10 {
+        let (near, far) = connected(&client, &server, 80);
+        let (udp, listener) = (bound(&server, 7), bound_listener(&server, 81));
+        let waiting = echo_once(&server);
+        let died = thread::spawn(move || {
+            let _open = (far, udp, listener);
+            std::panic::resume_unwind(Box::new(()));
+        });
+        assert!(died.join().is_err());
+        assert_eq!((&near).read(&mut [0]).unwrap(), 0);
+        drop(near);
+        ask_echo(&client);
+        waiting.join().unwrap();
+        assert_nothing_is_left(&client);
+        assert_nothing_is_left(&server);
+    }
+}
+
+#[test]
+fn a_descriptor_that_is_closed_ends_the_calls_that_wait_for_it() {
+    const BYTES: usize = 10_000_000;
+    let (client, server) = hosts();
+    let (near, far) = connected(&client, &server, 80);
+    let (udp, listener) = (bound(&server, 7), bound_listener(&server, 81));
+    let opened = TcpStream::connect(&server, ("10.0.0.1", 1)).map(drop);
+    assert_eq!(opened.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    thread::scope(|scope| {
+        let calls = [
+            scope.spawn(|| (&far).read(&mut [0]).map(drop)),
+            scope.spawn(|| udp.recv(&mut [0]).map(drop)),
+            scope.spawn(|| listener.accept().map(drop)),
+            scope.spawn(|| (&far).write_all(&vec![0; BYTES])),
+        ];
+        evenkeel_testing::pause(Duration::from_millis(20));
+        close_all(&server);
+        for call in calls {
+            call.join().unwrap().unwrap_err();
+        }
+    });
+    // The peer reads what had been written, and then the end.
+    let read = io::copy(&mut &near, &mut io::sink()).unwrap();
+    assert!(read < BYTES as u64, "{read}");
+    udp.recv(&mut [0]).unwrap_err();
+    UdpSocket::bind(&server, "0.0.0.0:7").unwrap_err();
+    drop(near);
+    assert_nothing_is_left(&client);
+    assert_nothing_is_left(&server);
 }
 
 /// Each thread waits for one of the others, so whoever drives has to pass on what is not its own.
@@ -278,6 +399,10 @@ fn threads_that_compute_do_not_keep_others_from_their_data() {
     over.store(true, Ordering::Relaxed);
     thread.join().unwrap();
     echoing.join().unwrap();
+}
+
+fn bound_listener(net: &Net, port: u16) -> TcpListener {
+    TcpListener::bind(net, ("0.0.0.0", port)).unwrap()
 }
 
 fn bound(net: &Net, port: u16) -> UdpSocket {

@@ -154,7 +154,9 @@ impl<'a> Watch<'a> {
             return Ok(held);
         }
         let until = if self.uncalled.is_empty() { self.give_up } else { self.looked + PERIOD };
-        if next == Next::Again || held.has_no_device() {
+        // The turn may have ended the last connection of a host without handles.
+        let is_over = self.give_up != Instant::NEVER && !held.has_open_connections();
+        if next == Next::Again || is_over || held.has_no_device() {
             return Ok(self.shared.relock(held));
         }
         let held = self.shared.nap(held, &mut self.nap, until, Roles::helper_drives)?;

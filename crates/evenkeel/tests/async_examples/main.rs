@@ -2,6 +2,8 @@
 //! aloud if it is skipped.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod grpc;
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::Stdio;
@@ -23,6 +25,9 @@ mod game_loop;
 #[allow(dead_code, reason = "its main is not called")]
 #[path = "../../examples/graceful_shutdown.rs"]
 mod graceful_shutdown;
+#[allow(dead_code, reason = "its main is not called")]
+#[path = "../../examples/grpc_health.rs"]
+mod grpc_health;
 #[allow(dead_code, reason = "its main is not called")]
 #[path = "../../examples/memcached_like.rs"]
 mod memcached_like;

@@ -100,20 +100,3 @@ fn aborted_tasks_close_what_they_had() {
         Ok(())
     });
 }
-
-/// A stream lives longer than the listener, and a waiting task longer than the socket's other owners.
-#[test]
-fn sockets_are_dropped_in_any_order() {
-    on_each(async |client, server| {
-        for order in 0..6 {
-            let listener = TcpListener::bind(&server, "0.0.0.0:7").await?;
-            let (near, far) = connection(&client, &listener).await?;
-            let mut parts: Vec<Box<dyn std::any::Any>> =
-                vec![Box::new(listener), Box::new(near), Box::new(far)];
-            drop(parts.remove(order % 3));
-            tokio::task::yield_now().await;
-            drop(parts.remove(order / 3));
-        }
-        Ok(())
-    });
-}

@@ -41,6 +41,7 @@ mod timer;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
+use std::mem;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -158,14 +159,13 @@ impl Executor {
         });
         let Some((task, mut future)) = taken else { return };
         let waker = Waker::from(task);
+        let polled = Polling { executor: self, place };
         if future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
             if let Some(spawned) = &mut self.0.tasks.borrow_mut()[place] {
                 spawned.future = Some(future);
             }
-            return;
+            mem::forget(polled);
         }
-        self.0.tasks.borrow_mut()[place] = None;
-        self.0.free.borrow_mut().push(place);
     }
 
     /// Waits until a task may go on: on the devices of the host if nobody else drives it.
@@ -190,6 +190,20 @@ impl Executor {
         let tasks: Vec<_> = self.0.tasks.borrow().iter().flatten().map(|it| Arc::clone(&it.task)).collect();
         tasks.into_iter().for_each(|task| Waker::from(task).wake());
         self.0.queue.push(MAIN);
+    }
+}
+
+/// A task that is polled. It is over when this is dropped, even by a panic.
+struct Polling<'a> {
+    executor: &'a Executor,
+    place: usize,
+}
+
+impl Drop for Polling<'_> {
+    fn drop(&mut self) {
+        let Local { tasks, free, .. } = &*self.executor.0;
+        tasks.borrow_mut()[self.place] = None;
+        free.borrow_mut().push(self.place);
     }
 }
 

@@ -5,6 +5,7 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
+use std::vec;
 
 use evenkeel_core::time::Instant;
 
@@ -61,6 +62,34 @@ impl Wake for Task {
     }
 }
 
+/// Places of tasks that may go on. Those that are not taken from it go on in the next run of the executor.
+pub(super) struct Batch<'a> {
+    queue: &'a Queue,
+    places: vec::IntoIter<usize>,
+}
+
+impl Batch<'_> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.len() == 0
+    }
+}
+
+impl Iterator for Batch<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        self.places.next()
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        if !self.is_empty() {
+            lock(&self.queue.ready).splice(0..0, self.places.by_ref());
+        }
+    }
+}
+
 impl Queue {
     pub(super) fn new(shared: &Arc<Shared>) -> Self {
         Self {
@@ -84,11 +113,11 @@ impl Queue {
     }
 
     /// Removes and returns the tasks that may go on, with those whose time has come.
-    pub(super) fn take_ready(&self) -> Vec<usize> {
+    pub(super) fn take_ready(&self) -> Batch<'_> {
         for waker in lock(&self.timers).take_due(|| self.shared.now()) {
             waker.wake();
         }
-        mem::take(&mut *lock(&self.ready))
+        Batch { queue: self, places: mem::take(&mut *lock(&self.ready)).into_iter() }
     }
 
     /// Prepares a wait. Returns the time at which it ends at the latest, or `None` if a task may go on.
