@@ -486,8 +486,8 @@ impl From<Unavailable> for StreamError {
 
 const WOULD_BLOCK: &str = "would block";
 const TOO_MANY_OPEN: &str = "the process has as many descriptors as it may have";
-const NOT_LOCAL: &str = "the host does not have that address";
-const LOOPBACK: &str = "the destination is this host";
+const NOT_LOCAL: &str = "the host does not have that address: choose one of its own, or none (0.0.0.0 or ::)";
+const LOOPBACK: &str = "the destination is this host, and nothing loops back: connect from another one";
 
 impl fmt::Display for BadDescriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -525,7 +525,9 @@ impl fmt::Display for BindError {
             Self::BadDescriptor(bad) => bad.fmt(f),
             Self::NotMulticast => f.write_str("the address is not that of a group"),
             Self::NotJoined => f.write_str("the group was not joined"),
-            Self::InUse => f.write_str("address and port are in use"),
+            Self::InUse => {
+                f.write_str("address and port are in use: choose another port, or 0 for a free one")
+            }
             Self::NotLocal => f.write_str(NOT_LOCAL),
             Self::NoPort => f.write_str("no ephemeral port is free"),
             Self::NoRing => f.write_str("the interface has no ring left for another socket"),
@@ -557,7 +559,9 @@ impl fmt::Display for ListenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooManyOpen => f.write_str(TOO_MANY_OPEN),
-            Self::InUse => f.write_str("another socket listens at that address and port"),
+            Self::InUse => {
+                f.write_str("another socket listens at that address and port: choose another port")
+            }
             Self::NotLocal => f.write_str(NOT_LOCAL),
             Self::NoPort => f.write_str("no port is free to listen at"),
             Self::NoRing => f.write_str("the interface has no ring left for another listener"),

@@ -83,6 +83,9 @@ pub enum SpecError {
     /// The text is not a number of queues of a network device.
     #[error("`queues={0}`: expected a number of queues from 1 to {QUEUES_MAX}")]
     Queues(String),
+    /// The text after the name of a network device is no setting.
+    #[error("`{0}` is no setting of a device; expected `queues=N`")]
+    Setting(String),
     /// The text cannot be the name of a network device.
     #[error("{0}")]
     BadName(String),
@@ -100,6 +103,9 @@ impl FromStr for LinkSpec {
             let (name, queues) = rest.unwrap_or("").split_once(QUEUES).unwrap_or((rest.unwrap_or(""), "1"));
             if name.is_empty() {
                 return Err(SpecError::Incomplete { kind, what: "device name", example });
+            }
+            if let Some((_, setting)) = name.split_once(',').filter(|(_, setting)| setting.contains('=')) {
+                return Err(SpecError::Setting(setting.to_owned()));
             }
             let name = DeviceName::new(name).map_err(|error| SpecError::BadName(error.to_string()))?;
             Ok(NetSpec { name: name.as_str().to_owned(), queues: parse_queues(queues)? })
@@ -300,6 +306,7 @@ mod tests {
         for bad in ["tap:a,queues=0", "packet:a,queues=17", "tap:a,queues=", "packet:a,queues=2,queues=2"] {
             assert!(error(bad).contains("from 1 to 16"), "{bad}");
         }
+        assert_eq!(error("tap:a,queue=2"), "`queue=2` is no setting of a device; expected `queues=N`");
         assert_eq!(error("tap:,queues=2"), "`tap` needs a device name: tap:ek0");
         assert!(error("tap:a/b").contains("cannot be a network device's name"));
         assert_eq!(error("xdp:eth1"), "`xdp:eth1`: AF_XDP is not in this version; use packet:eth1");

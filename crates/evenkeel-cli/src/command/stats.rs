@@ -129,7 +129,10 @@ fn process(process: &Published) -> String {
 
 fn host(snapshot: &Snapshot) -> String {
     let counters = HostCounters::of(snapshot, snapshot.elapsed);
-    let (seconds, idle) = (snapshot.elapsed.as_secs_f64(), account::idle(&counters.cpu));
+    let seconds = snapshot.elapsed.as_secs_f64();
+    // Threads that share a host are not measured: the kernel has their times.
+    let is_measured = snapshot.cpu.ran != Duration::ZERO || snapshot.cpu.idle != Duration::ZERO;
+    let core = if is_measured { format!(", core {}", account::idle(&counters.cpu)) } else { String::new() };
     let mut tables = vec![frames(snapshot), interfaces(snapshot), processes(snapshot)];
     tables.extend((!snapshot.sockets.is_empty()).then(|| sockets(snapshot)));
     let tables: Vec<String> = tables.iter().map(|rows| table(rows)).collect();
@@ -138,7 +141,7 @@ fn host(snapshot: &Snapshot) -> String {
         open => format!("  {} TCP connections\n", count(open as u64)),
     };
     let (drops, devices) = (account::drops(&counters), account::interfaces(&counters));
-    format!("  {seconds:.1} s, core {idle}\n{}{connections}{drops}{devices}", tables.concat())
+    format!("  {seconds:.1} s{core}\n{}{connections}{drops}{devices}", tables.concat())
 }
 
 /// Returns a heading and the numbers below it. The first word of each row is a name.

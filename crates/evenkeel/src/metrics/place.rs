@@ -54,7 +54,10 @@ pub enum Unreadable {
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoProcess => f.write_str("no such process serves its figures to this user"),
+            Self::NoProcess => f.write_str(
+                "no such process serves its figures to this user: a command of evenkeel does, and a program with an \
+                 `Endpoint`; root reads those of all users",
+            ),
             Self::Stale => f.write_str("the process is gone"),
             Self::Malformed(error) => write!(f, "the answer cannot be read: {error}"),
             Self::Io(error) => error.fmt(f),

@@ -1,5 +1,6 @@
 //! The handle of a shared host.
 
+use std::fmt;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +8,7 @@ use std::thread::JoinHandle;
 
 use evenkeel_core::host::{Host, System};
 use evenkeel_core::process::ProcessId;
-use evenkeel_core::time::Instant;
+use evenkeel_core::time::{Duration, Instant};
 
 use super::helper;
 use super::shared::Shared;
@@ -20,8 +21,21 @@ use crate::observer::Observer;
 ///
 /// A clone is another handle of the same host. The host closes its devices once no handle and no socket is
 /// left, and its connections are over.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Net(Arc<Handle>);
+
+impl fmt::Debug for Net {
+    /// Writes the names of the host's interfaces; none while the host is in use, perhaps by the caller.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut net = f.debug_struct("Net");
+        if let Some(mut held) = self.shared().try_lock() {
+            let snapshot = Snapshot::of(held.host(), &self.0.observer, Duration::ZERO);
+            let names: Vec<_> = snapshot.interfaces.into_iter().map(|interface| interface.name).collect();
+            net.field("interfaces", &names);
+        }
+        net.finish_non_exhaustive()
+    }
+}
 
 #[derive(Debug)]
 struct Handle {
@@ -159,5 +173,17 @@ impl Drop for Handle {
             // It does not panic, and there would be nothing to do about it.
             let _ = helper.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_named_by_its_interfaces() {
+        let (net, _peer) = Net::pair().unwrap();
+        assert_eq!(format!("{net:?}"), "Net { interfaces: [\"a\"], .. }");
+        assert_eq!(net.raw(|_| format!("{net:?}")), "Net { .. }");
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 
 use evenkeel_core::host::{Host, Level, NotAttached, System};
@@ -191,18 +191,24 @@ impl Shared {
 
     /// Locks the host, for the calling thread alone.
     pub(crate) fn lock(&self) -> Held<'_> {
+        if let Some(held) = self.try_lock() {
+            return held;
+        }
+        self.contenders.fetch_add(1, Ordering::Relaxed);
+        // A panic in a call leaves the host as it was between two work items, or as a bug left it.
+        let core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
+        self.contenders.fetch_sub(1, Ordering::Relaxed);
+        Held { core: Some(core), shared: self }
+    }
+
+    /// Locks the host, unless a thread has locked it.
+    pub(crate) fn try_lock(&self) -> Option<Held<'_>> {
         let core = match self.core.try_lock() {
             Ok(core) => core,
-            Err(std::sync::TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(std::sync::TryLockError::WouldBlock) => {
-                self.contenders.fetch_add(1, Ordering::Relaxed);
-                // A panic in a call leaves the host as it was between two work items, or as a bug left it.
-                let core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
-                self.contenders.fetch_sub(1, Ordering::Relaxed);
-                core
-            }
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
         };
-        Held { core: Some(core), shared: self }
+        Some(Held { core: Some(core), shared: self })
     }
 
     /// Releases the lock for those who wait for it, and locks the host again.
