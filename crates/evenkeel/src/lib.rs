@@ -18,7 +18,8 @@
 //!     let mut buffer = [0; 2048];
 //!     loop {
 //!         let (len, from) = socket.recv_from(&mut buffer)?;
-//!         socket.send_to(&buffer[..len], from)?;
+//!         // An answer that cannot be sent is lost, as in any network.
+//!         let _ = socket.send_to(&buffer[..len], from);
 //!     }
 //! }
 //! ```

@@ -56,7 +56,7 @@ impl fmt::Display for Unreadable {
         match self {
             Self::NoProcess => f.write_str(
                 "no such process serves its figures to this user: a command of evenkeel does, and a program \
-                 with an `Endpoint`; root reads those of all users",
+                 with an `Endpoint`, for the user who has started it",
             ),
             Self::Stale => f.write_str("the process is gone"),
             Self::Malformed(error) => write!(f, "the answer cannot be read: {error}"),
