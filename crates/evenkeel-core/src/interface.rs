@@ -383,7 +383,7 @@ impl Arrived {
 
     /// Returns whether the flag is set.
     #[inline(always)]
-    pub(crate) fn is_set(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 

@@ -76,6 +76,14 @@ pub enum LinkError {
         /// The device.
         name: String,
     },
+    /// The device has no queue of that number.
+    #[error("`{name}` has no queue {queue}: `ethtool -l {name}` says how many there are, counted from 0")]
+    NoQueue {
+        /// The device.
+        name: String,
+        /// The number of the queue.
+        queue: u32,
+    },
     /// A monitor was requested with several receive rings.
     #[error(
         "a packet monitor sees the frames of `{name}` in order, by one receive ring: name it without \

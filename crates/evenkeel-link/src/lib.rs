@@ -21,7 +21,7 @@
 //! | looking for | see |
 //! | --- | --- |
 //! | opening a link by its name | [`LinkSpec`], [`open`], [`open_with`] |
-//! | TAP devices; packet sockets; a driver of your own | [`Tap`]; [`Packet`]; [`Device`] |
+//! | TAP devices; packet sockets; AF_XDP; a driver of your own | [`Tap`]; [`Packet`]; [`Xdp`]; [`Device`] |
 //! | the clock; sleeping and waking | [`Clock`]; [`Halt`], [`EventFd`] |
 //! | captures, pcapng, filters of libpcap | [`capture`] |
 //! | devices that change, go and return | [`DeviceChanges`] |
@@ -71,9 +71,11 @@ mod stamped;
 mod stop;
 mod sys;
 mod tap;
+mod unfinished;
 mod utc;
 mod wait;
 mod wakeup;
+mod xdp;
 
 pub use accepted::{Accepted, WaitBy, have_own_descriptors};
 pub use alarm::Alarm;
@@ -107,8 +109,8 @@ pub use rtnetlink::{
 };
 pub use socket::shut;
 pub use spec::{
-    CABLE_QUEUES_MAX, DeviceSpec, LinkSpec, NetSpec, OpenOptions, SpecError, listen, open, open_queues,
-    open_with, parse_queues,
+    CABLE_QUEUES_MAX, DeviceSpec, LinkSpec, NetSpec, OpenOptions, SpecError, XdpSpec, listen, open,
+    open_queues, open_with, parse_queues,
 };
 pub use stamped::{Stamp, StampedFrame};
 pub use stop::Stop;
@@ -116,3 +118,4 @@ pub use sys::{in_own_session, send_in_segments, set_congestion_control};
 pub use tap::{Tap, TapOptions};
 pub use utc::Utc;
 pub use wait::{Halt, Nap, Notifier, Woken};
+pub use xdp::{Xdp, XdpCounters, XdpOptions};

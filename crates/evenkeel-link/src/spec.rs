@@ -15,8 +15,10 @@ use crate::listen::{Listen, Listener};
 use crate::netdev::{DeviceName, refuse_kernel_forwarding};
 use crate::packet::{Packet, PacketOptions};
 use crate::tap::{Tap, TapOptions};
+use crate::xdp::{Xdp, XdpOptions};
 
-/// A link: `cable`, `cable:QUEUES`, `tap:NAME`, `packet:NAME`, both also with `,queues=N`, or `pcap:FILE`.
+/// A link: `cable`, `cable:QUEUES`, `tap:NAME`, `packet:NAME`, both also with `,queues=N`,
+/// `xdp:NAME`, `xdp:NAME@QUEUE,...`, or `pcap:FILE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkSpec {
     /// An in-memory link between two hosts of one process.
@@ -35,6 +37,8 @@ pub enum DeviceSpec {
     Tap(NetSpec),
     /// An existing network device, through packet sockets.
     Packet(NetSpec),
+    /// An existing network device, through AF_XDP.
+    Xdp(XdpSpec),
     /// A capture file to play.
     Pcap(PathBuf),
 }
@@ -46,6 +50,15 @@ pub struct NetSpec {
     pub name: String,
     /// Receive rings, from 1 to [`QUEUES_MAX`].
     pub queues: usize,
+}
+
+/// A network device whose frames an XDP program classifies, and the queues to use of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct XdpSpec {
+    /// The name of the device.
+    pub name: String,
+    /// The numbers of the queues; none for all that the device has.
+    pub queues: Vec<u32>,
 }
 
 impl From<&str> for NetSpec {
@@ -64,7 +77,7 @@ pub enum SpecError {
     /// The text is not the name of a kind of link.
     #[error(
         "`{0}` names no link; expected `cable`, `cable:QUEUES`, `tap:NAME` or `packet:NAME` (both also with \
-         `,queues=N`), or `pcap:FILE`"
+         `,queues=N`), `xdp:NAME`, or `pcap:FILE`"
     )]
     Unknown(String),
     /// The part after the colon is missing.
@@ -89,9 +102,12 @@ pub enum SpecError {
     /// The text cannot be the name of a network device.
     #[error("{0}")]
     BadName(String),
-    /// A kind of link that is not supported yet.
-    #[error("`xdp:{0}`: AF_XDP is not in this version; use packet:{0}")]
-    Xdp(String),
+    /// A number of receive rings was given for AF_XDP.
+    #[error("`xdp:{0}`: AF_XDP has a ring for each queue of the device; to use some of them: xdp:eth1@0,1")]
+    RingsOfXdp(String),
+    /// The text is not a list of a device's queues.
+    #[error("`@{0}`: expected numbers of queues of the device, such as `@0` or `@0,1`, at most {QUEUES_MAX}")]
+    DeviceQueues(String),
 }
 
 impl FromStr for LinkSpec {
@@ -119,10 +135,34 @@ impl FromStr for LinkSpec {
                 let missing = SpecError::Incomplete { kind: "pcap", what: "file", example: "capture.pcapng" };
                 Ok(Self::Device(DeviceSpec::Pcap(file.ok_or(missing)?.into())))
             }
-            "xdp" => Err(SpecError::Xdp(device("xdp", "eth1")?.name)),
+            "xdp" => Ok(Self::Device(DeviceSpec::Xdp(xdp(rest.unwrap_or(""))?))),
             _ => Err(SpecError::Unknown(text.to_owned())),
         }
     }
+}
+
+/// Parses the name of a device and the numbers of its queues: `eth1` or `eth1@0,1`.
+fn xdp(text: &str) -> Result<XdpSpec, SpecError> {
+    let (name, numbers) = text.split_once('@').map_or((text, None), |(name, list)| (name, Some(list)));
+    if name.is_empty() {
+        return Err(SpecError::Incomplete { kind: "xdp", what: "device name", example: "eth1" });
+    }
+    if name.contains(QUEUES) {
+        return Err(SpecError::RingsOfXdp(text.to_owned()));
+    }
+    let wrong = |list: &str| SpecError::DeviceQueues(list.to_owned());
+    let parse = |list: &str| {
+        let numbers: Result<Vec<u32>, _> = list.split(',').map(|number| number.parse()).collect();
+        let mut numbers = numbers.map_err(|_| wrong(list))?;
+        numbers.sort_unstable();
+        numbers.dedup();
+        if numbers.len() > QUEUES_MAX || numbers.iter().any(|number| *number as usize >= QUEUES_MAX) {
+            return Err(wrong(list));
+        }
+        Ok(numbers)
+    };
+    let name = DeviceName::new(name).map_err(|error| SpecError::BadName(error.to_string()))?;
+    Ok(XdpSpec { name: name.as_str().to_owned(), queues: numbers.map_or(Ok(Vec::new()), parse)? })
 }
 
 /// The text between a device's name and its number of receive rings.
@@ -157,8 +197,19 @@ impl fmt::Display for DeviceSpec {
         match self {
             Self::Tap(device) => write!(f, "tap:{device}"),
             Self::Packet(device) => write!(f, "packet:{device}"),
+            Self::Xdp(device) => write!(f, "xdp:{device}"),
             Self::Pcap(path) => write!(f, "pcap:{}", path.display()),
         }
+    }
+}
+
+impl fmt::Display for XdpSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        for (number, before) in self.queues.iter().zip(core::iter::once('@').chain(core::iter::repeat(','))) {
+            write!(f, "{before}{number}")?;
+        }
+        Ok(())
     }
 }
 
@@ -206,6 +257,10 @@ pub fn open_with(
         DeviceSpec::Packet(device) => {
             Box::new(Packet::open(&device.name, &packet_options(device, address)?)?)
         }
+        DeviceSpec::Xdp(XdpSpec { name, queues }) => {
+            let options = XdpOptions { queues: queues.clone(), address, ..XdpOptions::default() };
+            Box::new(Xdp::open(name, &options)?)
+        }
         DeviceSpec::Pcap(path) => Box::new(Replay::open(path, &ReplayOptions::default(), clock)?),
     })
 }
@@ -252,7 +307,9 @@ pub fn listen(
     }
     Ok(match spec {
         DeviceSpec::Tap(device) => Box::new(Tap::open(&device.name, &TapOptions::default())?),
-        DeviceSpec::Packet(device) => Box::new(Listener::open(&device.name, listen, ring_pkts)?),
+        DeviceSpec::Packet(NetSpec { name, .. }) | DeviceSpec::Xdp(XdpSpec { name, .. }) => {
+            Box::new(Listener::open(name, listen, ring_pkts)?)
+        }
         DeviceSpec::Pcap(path) => {
             let options = ReplayOptions { pace: Pace::AtOnce, monitored: true, ..ReplayOptions::default() };
             Box::new(Replay::open(path, &options, clock)?)
@@ -274,6 +331,8 @@ mod tests {
             ("packet:eth0.100", device(DeviceSpec::Packet("eth0.100".into()))),
             ("packet:e,0,queues=4", device(DeviceSpec::Packet(NetSpec { name: "e,0".into(), queues: 4 }))),
             ("tap:ek0,queues=16", device(DeviceSpec::Tap(NetSpec { name: "ek0".into(), queues: 16 }))),
+            ("xdp:eth1", device(DeviceSpec::Xdp(XdpSpec { name: "eth1".into(), queues: vec![] }))),
+            ("xdp:eth1@0,2", device(DeviceSpec::Xdp(XdpSpec { name: "eth1".into(), queues: vec![0, 2] }))),
             ("pcap:/tmp/a:b.pcapng", device(DeviceSpec::Pcap("/tmp/a:b.pcapng".into()))),
         ] {
             assert_eq!(text.parse(), Ok(spec.clone()));
@@ -309,6 +368,10 @@ mod tests {
         assert_eq!(error("tap:a,queue=2"), "`queue=2` is no setting of a device; expected `queues=N`");
         assert_eq!(error("tap:,queues=2"), "`tap` needs a device name: tap:ek0");
         assert!(error("tap:a/b").contains("cannot be a network device's name"));
-        assert_eq!(error("xdp:eth1"), "`xdp:eth1`: AF_XDP is not in this version; use packet:eth1");
+        assert_eq!(error("xdp:@1"), "`xdp` needs a device name: xdp:eth1");
+        assert!(error("xdp:a,queues=2").contains("xdp:eth1@0,1"));
+        for bad in ["xdp:a@", "xdp:a@x", "xdp:a@16", "xdp:a@0,"] {
+            assert!(error(bad).contains("numbers of queues"), "{bad}");
+        }
     }
 }

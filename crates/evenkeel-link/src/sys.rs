@@ -377,10 +377,24 @@ unsafe impl Send for Mapping {}
 impl Mapping {
     /// Maps the first `len` bytes of `fd` for reading and writing.
     pub(crate) fn new(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        Self::map(len, libc::MAP_SHARED, fd.as_raw_fd(), 0)
+    }
+
+    /// Maps `len` bytes of `fd` from `offset` for reading and writing, and makes their pages present.
+    pub(crate) fn at(fd: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<Self> {
+        let offset = offset.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
+        Self::map(len, libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd(), offset)
+    }
+
+    /// Maps `len` bytes of memory of this process, which are zero.
+    pub(crate) fn anonymous(len: usize) -> io::Result<Self> {
+        Self::map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+    }
+
+    fn map(len: usize, flags: libc::c_int, fd: RawFd, offset: libc::off_t) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the kernel chooses the place, so no mapping of ours is replaced.
-        let base =
-            unsafe { libc::mmap(ptr::null_mut(), len, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
+        let base = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, fd, offset) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

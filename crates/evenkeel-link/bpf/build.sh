@@ -1,0 +1,8 @@
+#!/bin/sh
+# Compiles demux.c into the object that evenkeel loads, or into the file that is named.
+set -e
+cd "$(dirname "$0")"
+object=${1:-demux.o}
+clang -O2 -g -fno-strict-aliasing -Wall -Wextra -Werror -target bpf -c demux.c -o "$object"
+# Types of the maps stay; the kernel needs no others.
+llvm-strip -g -R .BTF.ext -R .rel.BTF.ext "$object"

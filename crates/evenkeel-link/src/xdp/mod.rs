@@ -1,0 +1,306 @@
+//! `xdp:NAME`: an existing network device, through AF_XDP sockets.
+//!
+//! An XDP program classifies each frame where the driver receives it. Frames of other stations go on to the
+//! kernel. Frames for us go to a receive ring: that of their channel if the host demultiplexes on the
+//! interface (`ni-lrp`), or else the one that all share. A frame that finds its ring full is dropped there,
+//! before the host has done anything for it.
+//!
+//! | file | what is inside |
+//! | --- | --- |
+//! | `ring.rs` | the four rings of a socket, in memory shared with the kernel |
+//! | `umem.rs` | the memory of a queue of the device, with its fill and completion rings |
+//! | `socket.rs` | opening sockets, waking the kernel |
+//! | `queue.rs`, `transmit.rs` | the receive and the transmit side of a device's queue |
+//! | `rings.rs` | channels with rings of their own: the demultiplexer |
+//! | `program.rs`, `program/` | the XDP program, `bpf/demux.c`; its copy of the host's table |
+//!
+//! **Receive** copies nothing on our side: a frame lies in the memory that was given to the kernel, until the
+//! program drops the datagram. If a driver cannot write to that memory itself, the kernel copies once.
+//!
+//! **Transmit** copies a frame of the host's own memory. A frame that came by the same queue is sent from
+//! where it lies.
+//!
+//! **Checksums are completed here** as of packet sockets. AF_XDP does not say which are unfinished: see
+//! `unfinished.rs`.
+
+mod program;
+mod queue;
+mod ring;
+mod rings;
+mod socket;
+mod transmit;
+mod umem;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use evenkeel_core::bpf::Program as Bpf;
+use evenkeel_core::demux::Change;
+use evenkeel_core::frame::{Frame, Pool};
+use evenkeel_core::interface::{Demultiplexer, Interface, Properties, RxQueue, TxQueue};
+use evenkeel_core::wire::EthernetAddress;
+use rustix::event::epoll;
+
+pub use self::program::Counters as XdpCounters;
+use self::program::Program;
+use self::queue::{Ahead, Queue, SharedUmem};
+use self::rings::{OnQueue, Rings};
+use self::socket::{DeviceQueue, First};
+use self::transmit::{CALL_PKTS, Transmit};
+use self::umem::{FILL_PKTS, MTU_MAX};
+use crate::claim::Claim;
+use crate::device::{Descriptors, Device, DeviceInfo, IN_TRANSIT_PKTS, QUEUES_MAX, Status};
+use crate::error::LinkError;
+use crate::hardware::Address;
+use crate::netdev::{KernelCounters, NetDevice};
+use crate::socket::{Presence, be_promiscuous, packet_socket};
+use crate::sys;
+
+/// Options for opening a network device through AF_XDP.
+#[derive(Debug, Clone)]
+pub struct XdpOptions {
+    /// The number of frames that the shared receive ring of each queue holds, rounded up to a power of two.
+    /// Default 2048; from 64 to 4096.
+    pub ring_pkts: usize,
+    /// The queues of the device to use; none for all of them. Frames that arrive at other queues go to the
+    /// kernel.
+    pub queues: Vec<u32>,
+    /// Our hardware address.
+    pub address: Address,
+}
+
+impl Default for XdpOptions {
+    fn default() -> Self {
+        Self { ring_pkts: 2048, queues: Vec::new(), address: Address::Own }
+    }
+}
+
+/// Descriptors of the shared rings have the numbers of their rings; this one is of the rings of channels.
+const EVENTS: usize = QUEUES_MAX;
+/// The descriptor of the packet socket.
+const WITNESS: usize = EVENTS + 1;
+/// An Ethertype for local experiments (IEEE 802). The kernel does nothing else for a socket that asks for it.
+const UNUSED: u16 = 0x88b6;
+/// Chunks of a queue that no receive ring may hold, so that there is always one for the next frame.
+const SPARE_PKTS: usize = 64;
+
+/// A network device of the kernel, as an interface whose frames an XDP program classifies.
+#[derive(Debug)]
+pub struct Xdp {
+    index: u32,
+    properties: Properties,
+    status: Status,
+    queues: Vec<Queue>,
+    transmit: Transmit,
+    rings: Option<Rings>,
+    events: Arc<OwnedFd>,
+    counters: KernelCounters,
+    /// The program is detached with its last owner.
+    program: Arc<Mutex<Program>>,
+    /// A packet socket that keeps the device promiscuous, and reports its end: AF_XDP sockets do not.
+    witness: Arc<OwnedFd>,
+    presence: Presence,
+    device: Arc<NetDevice>,
+    _claim: Claim,
+}
+
+impl Xdp {
+    /// Takes over the device called `name`, which must be up.
+    ///
+    /// # Errors
+    /// [`LinkError`] says what to do; nothing is left behind.
+    pub fn open(name: &str, options: &XdpOptions) -> Result<Self, LinkError> {
+        let device = NetDevice::open(name)?;
+        let (index, kernel_address, mtu) = (device.index()?, device.address()?, device.mtu()?);
+        if !device.is_up()? {
+            return Err(LinkError::Down { name: name.to_owned() });
+        }
+        if mtu > MTU_MAX {
+            return Err(LinkError::Jumbo { name: name.to_owned(), mtu });
+        }
+        let address = options.address.on(name, kernel_address).map_err(LinkError::random)?;
+        let claim = Claim::of(name, index, address)?;
+        let opening = Opening { device: Arc::new(device), index, kernel_address, options };
+        opening.open(address, mtu, claim)
+    }
+}
+
+/// A device being taken over.
+struct Opening<'a> {
+    device: Arc<NetDevice>,
+    index: i32,
+    kernel_address: EthernetAddress,
+    options: &'a XdpOptions,
+}
+
+impl Opening<'_> {
+    fn open(self, address: EthernetAddress, mtu: usize, claim: Claim) -> Result<Xdp, LinkError> {
+        let kernel_address = self.kernel_address;
+        let name = self.device.name();
+        let fail = |source| self.fail(source);
+        let witness = self.witness().map_err(fail)?;
+        let ring_pkts = self.options.ring_pkts.clamp(64, FILL_PKTS / 2).next_power_of_two();
+        let firsts = self.first_sockets(ring_pkts)?;
+        let mut program = Program::load(address == kernel_address)?;
+        program.apply(Change::Hardware(address))?;
+        for (at, first) in &firsts {
+            program.set_socket(at.queue, 0, first.socket.as_fd())?;
+        }
+        program.attach(name)?;
+        let program = Arc::new(Mutex::new(program));
+        let events =
+            Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| fail(error.into()))?);
+        let status = Status::default();
+        let (mut queues, mut on_queues, mut transmit) = (Vec::new(), Vec::new(), None);
+        let completes = firsts.iter().any(|(_, first)| !first.zero_copy);
+        let ahead = Ahead::default();
+        for (at, First { socket, receive, transmit: ring, umem, .. }) in firsts {
+            let umem = SharedUmem::new(umem);
+            on_queues.push(OnQueue { at, first: Arc::clone(&socket), umem: umem.clone() });
+            let queue = Queue::new(receive, umem.clone(), Arc::clone(&socket), ahead.clone(), completes);
+            queues.push(queue);
+            transmit.get_or_insert(Transmit { ring, umem, socket, device: Arc::clone(&self.device) });
+        }
+        let transmit = transmit.ok_or(io::ErrorKind::NotFound).map_err(|error| fail(error.into()))?;
+        let room_pkts = FILL_PKTS - ring_pkts - SPARE_PKTS;
+        let rings =
+            Rings::new(Arc::clone(&program), on_queues, room_pkts, ahead, completes, Arc::clone(&events));
+        let properties = Properties {
+            mtu,
+            queues: queues.len(),
+            transmit_batch: CALL_PKTS,
+            buffers: IN_TRANSIT_PKTS,
+            ..Properties::new(name, address)
+        };
+        Ok(Xdp {
+            index: self.index.unsigned_abs(),
+            properties,
+            status,
+            queues,
+            transmit,
+            rings: Some(rings),
+            events,
+            counters: KernelCounters::open(&self.device),
+            program,
+            witness: Arc::new(witness),
+            presence: Presence::of(self.index),
+            device: self.device,
+            _claim: claim,
+        })
+    }
+
+    /// Opens a packet socket that receives nothing. It becomes readable when the device goes down, as it also
+    /// does before it is removed.
+    fn witness(&self) -> io::Result<OwnedFd> {
+        let socket = packet_socket()?;
+        sys::attach_filter(socket.as_fd(), &Bpf::everything(0))?;
+        sys::bind_packet(socket.as_fd(), self.index, UNUSED)?;
+        be_promiscuous(socket.as_fd(), self.index)?;
+        Ok(socket)
+    }
+
+    fn fail(&self, source: io::Error) -> LinkError {
+        const CAPABILITIES: &str = "CAP_NET_ADMIN,CAP_NET_RAW,CAP_BPF";
+        LinkError::of_device(self.device.name(), "open AF_XDP sockets on", CAPABILITIES, source)
+    }
+
+    /// Opens the first socket of each queue that was asked for, or of each that the device has.
+    fn first_sockets(&self, ring_pkts: usize) -> Result<Vec<(DeviceQueue, First)>, LinkError> {
+        let index = self.index.unsigned_abs();
+        let open = |queue: u32| {
+            let at = DeviceQueue { index, queue };
+            match First::open(at, ring_pkts as u32) {
+                Ok(first) => Ok(Some((at, first))),
+                // The kernel has no queue of this number.
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(None),
+                Err(error) => Err(self.fail(error)),
+            }
+        };
+        let named = self.options.queues.iter().take(QUEUES_MAX).map(|&queue| {
+            let none = || LinkError::NoQueue { name: self.device.name().to_owned(), queue };
+            open(queue)?.ok_or_else(none)
+        });
+        if !self.options.queues.is_empty() {
+            return named.collect();
+        }
+        (0..QUEUES_MAX as u32).map_while(|queue| open(queue).transpose()).collect()
+    }
+}
+
+impl TxQueue for Xdp {
+    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
+        self.transmit.send(frames, pool, &self.status)
+    }
+}
+
+impl Interface for Xdp {
+    fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    fn queue(&self, index: usize) -> &dyn RxQueue {
+        let last = self.queues.len() - 1;
+        &self.queues[index.min(last)]
+    }
+
+    fn queue_mut(&mut self, index: usize) -> &mut dyn RxQueue {
+        let last = self.queues.len() - 1;
+        &mut self.queues[index.min(last)]
+    }
+
+    fn set_readable(&mut self, number: usize) {
+        match number {
+            EVENTS => self.forget_events(),
+            WITNESS => {
+                self.presence.set_readable(false, &self.witness);
+                self.presence.check(&self.device, &self.status);
+            }
+            _ => {}
+        }
+    }
+
+    fn demultiplexer(&mut self) -> Option<Box<dyn Demultiplexer>> {
+        Some(Box::new(self.rings.take()?))
+    }
+}
+
+impl Xdp {
+    /// Returns the numbers of frames that the XDP program has dropped, which no receive ring counts.
+    #[must_use]
+    pub fn dropped(&self) -> XdpCounters {
+        self.program.lock().unwrap_or_else(PoisonError::into_inner).counters()
+    }
+
+    /// Takes what the rings of channels have reported. Which they are shows in memory.
+    fn forget_events(&self) {
+        const EVENTS_PER_CALL: usize = 64;
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut events = Vec::with_capacity(EVENTS_PER_CALL);
+        loop {
+            events.clear();
+            let room = rustix::buffer::spare_capacity(&mut events);
+            let got = epoll::wait(&self.events, room, Some(&now));
+            if !got.is_ok_and(|got| got == EVENTS_PER_CALL) {
+                return;
+            }
+        }
+    }
+}
+
+impl Device for Xdp {
+    fn info(&self) -> DeviceInfo {
+        let descriptors = Descriptors::new(self.queues.iter().map(|queue| Arc::clone(queue.socket())));
+        descriptors.insert(EVENTS, Arc::clone(&self.events));
+        descriptors.insert(WITNESS, Arc::clone(&self.witness));
+        DeviceInfo {
+            descriptors,
+            rings_in_memory: true,
+            status: self.status.clone(),
+            kernel_counters: Some(self.counters.clone()),
+            index: Some(self.index),
+            ..DeviceInfo::default()
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The XDP program of a device: it puts each frame into the ring of its channel.
+//!
+//! The program is `bpf/demux.c`. Frames for the kernel pass. The program stays attached to its device as long
+//! as the value lives. The kernel detaches it when the process ends, even by SIGKILL.
+
+use core::fmt;
+use std::os::fd::BorrowedFd;
+
+use aya::maps::{MapData, PerCpuArray, XskMap};
+use aya::programs::links::FdLink;
+use aya::programs::{Xdp, XdpMode};
+use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
+use evenkeel_core::demux::Change;
+use evenkeel_core::id::ChannelId;
+
+use self::object::{CAPABILITIES, error_of, missing, take_map};
+use self::table::Table;
+use crate::error::LinkError;
+use crate::netdev::device_index;
+
+mod object;
+mod table;
+
+static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/demux.o");
+
+/// The number of rings that a receive queue of a device can have. Slot 0 is the ring that all channels
+/// without their own share.
+pub(crate) const SLOTS: u32 = 64;
+
+/// The place where the program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// In the driver, before the kernel has made a packet of the frame.
+    Native,
+    /// Behind the driver, which has no XDP or refuses it: the kernel allocates a packet for each frame first.
+    Generic,
+}
+
+/// The numbers of frames to our hardware address that the program has dropped, by reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Neither ARP, IPv4 nor IPv6.
+    pub unknown_ethertype: u64,
+    /// A bad version or length in an IP header.
+    pub malformed: u64,
+    /// Not to an address of the host, and not to be forwarded.
+    pub not_local: u64,
+    /// For a receive queue without a socket in the shared slot.
+    pub no_socket: u64,
+}
+
+/// A loaded XDP program with its maps.
+pub(crate) struct Program {
+    object: Ebpf,
+    /// Detaches the program when it is dropped.
+    link: Option<FdLink>,
+    sockets: XskMap<MapData>,
+    counters: PerCpuArray<MapData, u64>,
+    table: Table,
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program").field("link", &self.link).finish_non_exhaustive()
+    }
+}
+
+impl Program {
+    /// Loads the program, with empty tables. Until the host has bound channels, all frames for it go to slot
+    /// 0. With `shares_mac`, the kernel gets the frames to our hardware address that the host has no use
+    /// for.
+    pub(crate) fn load(shares_mac: bool) -> Result<Self, LinkError> {
+        let mut object =
+            EbpfLoader::new().load(OBJECT).map_err(|error| error_of("load the XDP program", error))?;
+        Self::xdp(&mut object, "demux")?.load().map_err(|error| error_of("load the XDP program", error))?;
+        Ok(Self {
+            sockets: take_map(&mut object, "sockets")?,
+            counters: take_map(&mut object, "counters")?,
+            table: Table::new(&mut object, shares_mac)?,
+            link: None,
+            object,
+        })
+    }
+
+    /// Attaches the program to a device: in its driver, or behind it if the driver refuses.
+    pub(crate) fn attach(&mut self, device: &str) -> Result<Mode, LinkError> {
+        if self.attach_in(device, XdpMode::Driver).is_ok() {
+            return Ok(Mode::Native);
+        }
+        match self.attach_in(device, XdpMode::Skb) {
+            Ok(()) => Ok(Mode::Generic),
+            // The kernel has another program there, in the other mode.
+            Err(LinkError::Os { source, .. }) if source.raw_os_error() == Some(libc::EEXIST) => {
+                Err(LinkError::Busy { name: device.to_owned() })
+            }
+            Err(LinkError::Os { source, .. }) => {
+                Err(LinkError::of_device(device, "attach an XDP program to", CAPABILITIES, source))
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    fn attach_in(&mut self, device: &str, mode: XdpMode) -> Result<(), LinkError> {
+        const WHAT: &str = "attach an XDP program";
+        let index = device_index(device)?;
+        let xdp = Self::xdp(&mut self.object, "demux")?;
+        let id = xdp.attach_to_if_index(index, mode).map_err(|error| error_of(WHAT, error))?;
+        let link = xdp.take_link(id).map_err(|error| error_of(WHAT, error))?;
+        // Kernels before 5.9 have no such links. A program that is attached otherwise stays if the process is
+        // killed.
+        self.link = Some(FdLink::try_from(link).map_err(|error| error_of(WHAT, error))?);
+        Ok(())
+    }
+
+    fn xdp<'a>(object: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp, LinkError> {
+        let program = object.program_mut(name).ok_or_else(|| missing(name))?;
+        program.try_into().map_err(|error| error_of("load the XDP program", error))
+    }
+
+    /// Sets the AF_XDP socket that gets the frames of a queue for a slot.
+    pub(crate) fn set_socket(
+        &mut self,
+        queue: u32,
+        slot: u32,
+        socket: BorrowedFd<'_>,
+    ) -> Result<(), LinkError> {
+        let set = self.sockets.set(queue * SLOTS + slot, socket, 0);
+        set.map_err(|error| error_of("register an AF_XDP socket", error))
+    }
+
+    /// Removes the socket of a slot, whose frames go to the shared ring from now on.
+    pub(crate) fn remove_socket(&mut self, queue: u32, slot: u32) {
+        // A slot without a socket is as it should be.
+        let _ = self.sockets.unset(queue * SLOTS + slot);
+    }
+
+    /// Makes the program demultiplex for the host. Before, it puts all frames to our hardware address, to
+    /// groups and to everybody into the shared ring.
+    pub(crate) fn demultiplex(&mut self) -> Result<(), LinkError> {
+        self.table.demultiplex()
+    }
+
+    /// Makes frames for `channel` go to `slot`. Before, they go to slot 0.
+    pub(crate) fn open(&mut self, channel: ChannelId, slot: u32) {
+        self.table.open(channel, slot);
+    }
+
+    /// Makes frames for `channel` go to slot 0 again.
+    pub(crate) fn close(&mut self, channel: ChannelId) {
+        self.table.close(channel);
+    }
+
+    /// Applies a change of the host's demultiplexing table.
+    pub(crate) fn apply(&mut self, change: Change) -> Result<(), LinkError> {
+        self.table.apply(change)
+    }
+
+    /// Returns the counters of dropped frames.
+    pub(crate) fn counters(&self) -> Counters {
+        let sum = |reason: u32| {
+            let of_cpus = self.counters.get(&reason, 0);
+            of_cpus.map_or(0, |of_cpus| of_cpus.iter().sum())
+        };
+        Counters { unknown_ethertype: sum(0), malformed: sum(1), not_local: sum(2), no_socket: sum(3) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! The rings of channels: which of them have one, and which of these interrupts.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use evenkeel_core::demux::Change;
+use evenkeel_core::frame::Pool;
+use evenkeel_core::id::ChannelId;
+use evenkeel_core::interface::{Arrived, Burst, Demultiplexer, Effort, Opened, RxCounters, RxQueue};
+use rustix::event::epoll;
+
+use super::program::{Program, SLOTS};
+use super::queue::{Ahead, Queue, SharedUmem};
+use super::ring::Shared;
+use super::socket::{DeviceQueue, open_further};
+use crate::error::LinkError;
+
+/// The smallest and the largest ring of a channel, in frames on each queue of the device.
+const RING_PKTS_MIN: usize = 64;
+const RING_PKTS_MAX: usize = 1024;
+/// Each new ring takes at most this part of the room that is left, so that there is some for later ones.
+const PART: usize = 8;
+
+/// A queue of the device, as further sockets need it.
+#[derive(Debug, Clone)]
+pub(super) struct OnQueue {
+    pub(super) at: DeviceQueue,
+    pub(super) first: Arc<OwnedFd>,
+    pub(super) umem: SharedUmem,
+}
+
+/// The state that a channel's ring and the demultiplexer share.
+#[derive(Debug)]
+struct Bell {
+    armed: AtomicBool,
+    /// The number of bells that are armed.
+    count: Arc<AtomicUsize>,
+    /// The rings, each with its number of arrivals when the bell was armed.
+    rings: Vec<(Arc<Shared>, AtomicU32)>,
+}
+
+impl Bell {
+    fn new(rings: impl Iterator<Item = Arc<Shared>>, count: Arc<AtomicUsize>) -> Self {
+        let rings = rings.map(|ring| (ring, AtomicU32::new(0))).collect();
+        Self { armed: AtomicBool::new(false), count, rings }
+    }
+
+    fn arm(&self) {
+        for (ring, seen) in &self.rings {
+            seen.store(ring.arrivals(), Ordering::Relaxed);
+        }
+        if !self.armed.swap(true, Ordering::Relaxed) {
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn disarm(&self) {
+        if self.armed.swap(false, Ordering::Relaxed) {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether a frame has come since the bell was armed.
+    fn rings(&self) -> bool {
+        let has_come =
+            |(ring, seen): &(Arc<Shared>, AtomicU32)| ring.arrivals() != seen.load(Ordering::Relaxed);
+        self.armed.load(Ordering::Relaxed) && self.rings.iter().any(has_come)
+    }
+}
+
+/// A channel with rings of its own.
+#[derive(Debug)]
+struct Own {
+    channel: ChannelId,
+    slot: u32,
+    ring_pkts: usize,
+    bell: Arc<Bell>,
+}
+
+/// The demultiplexer of a device: the XDP program, and the rings of channels.
+#[derive(Debug)]
+pub(super) struct Rings {
+    program: Arc<Mutex<Program>>,
+    queues: Vec<OnQueue>,
+    own: Vec<Own>,
+    /// Frames that further rings of a queue may hold together.
+    room_pkts: usize,
+    armed: Arc<AtomicUsize>,
+    ahead: Ahead,
+    completes: bool,
+    /// Readable when a channel's ring has got frames while the host slept.
+    events: Arc<OwnedFd>,
+    begun: bool,
+    next: usize,
+}
+
+impl Rings {
+    pub(super) fn new(
+        program: Arc<Mutex<Program>>,
+        queues: Vec<OnQueue>,
+        room_pkts: usize,
+        ahead: Ahead,
+        completes: bool,
+        events: Arc<OwnedFd>,
+    ) -> Self {
+        let (own, armed) = (Vec::new(), Arc::default());
+        Self { program, queues, own, room_pkts, armed, ahead, completes, events, begun: false, next: 0 }
+    }
+
+    fn with_program<T>(&self, call: impl FnOnce(&mut Program) -> T) -> T {
+        call(&mut self.program.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes the program demultiplex, as soon as the host makes use of that.
+    fn begin(&mut self) {
+        if !self.begun {
+            // Otherwise everything goes to the shared ring, where the host demultiplexes it.
+            self.begun = self.with_program(Program::demultiplex).is_ok();
+        }
+    }
+
+    fn free_slot(&self) -> Option<u32> {
+        (1..SLOTS).find(|slot| self.own.iter().all(|own| own.slot != *slot))
+    }
+
+    /// Returns the length of the next ring: a part of the room that is left. `None` if that is too small.
+    fn next_ring_pkts(&self, capacity_pkts: usize) -> Option<usize> {
+        let most = (self.room_pkts / PART).min(RING_PKTS_MAX);
+        let pkts = if most.is_power_of_two() { most } else { most.next_power_of_two() / 2 };
+        (pkts >= RING_PKTS_MIN.max(capacity_pkts.next_power_of_two().min(RING_PKTS_MAX))).then_some(pkts)
+    }
+
+    fn open_rings(
+        &mut self,
+        channel: ChannelId,
+        slot: u32,
+        ring_pkts: usize,
+    ) -> Result<ChannelRing, LinkError> {
+        let fail = |source| LinkError::Os { what: "open another AF_XDP socket".to_owned(), source };
+        let mut rings = Vec::new();
+        for OnQueue { at, first, umem } in &self.queues {
+            let (socket, ring) = open_further(*at, first.as_fd(), ring_pkts as u32).map_err(fail)?;
+            let socket = Arc::new(socket);
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+            epoll::add(&self.events, &socket, epoll::EventData::new_u64(slot.into()), flags)
+                .map_err(|error| fail(error.into()))?;
+            self.with_program(|program| program.set_socket(at.queue, slot, socket.as_fd()))?;
+            rings.push(Queue::new(ring, umem.clone(), socket, self.ahead.clone(), self.completes));
+        }
+        let bell = Arc::new(Bell::new(rings.iter().map(Queue::shared), Arc::clone(&self.armed)));
+        self.own.push(Own { channel, slot, ring_pkts, bell: Arc::clone(&bell) });
+        self.room_pkts -= ring_pkts;
+        self.with_program(|program| program.open(channel, slot));
+        Ok(ChannelRing { rings, bell, next: 0 })
+    }
+
+    fn find(&self, channel: ChannelId) -> Option<&Own> {
+        self.own.iter().find(|own| own.channel == channel)
+    }
+}
+
+impl Demultiplexer for Rings {
+    fn open(&mut self, channel: ChannelId, capacity_pkts: usize, _pool: &mut Pool) -> Opened {
+        self.begin();
+        let place = self.free_slot().zip(self.next_ring_pkts(capacity_pkts));
+        let Some((slot, ring_pkts)) = place else { return Opened::Shared };
+        // A kernel that has no room for another ring leaves the channel to the shared one.
+        match self.open_rings(channel, slot, ring_pkts) {
+            Ok(ring) => Opened::Own(Box::new(ring)),
+            Err(_) => Opened::Shared,
+        }
+    }
+
+    fn watch(&mut self, channel: ChannelId, arrived: Arrived) {
+        if let Some(own) = self.find(channel) {
+            self.ahead.watch(own.bell.rings.iter().map(|(ring, _)| Arc::clone(ring)), &arrived);
+        }
+    }
+
+    fn close(&mut self, channel: ChannelId) {
+        self.with_program(|program| program.close(channel));
+        let Some(index) = self.own.iter().position(|own| own.channel == channel) else { return };
+        let Own { slot, ring_pkts, bell, .. } = self.own.swap_remove(index);
+        bell.disarm();
+        for queue in &self.queues {
+            self.with_program(|program| program.remove_socket(queue.at.queue, slot));
+        }
+        self.room_pkts += ring_pkts;
+    }
+
+    fn update(&mut self, change: Change) {
+        self.begin();
+        // A table of the program that is full leaves frames to the shared ring, where the host's own table
+        // says where they belong.
+        let _ = self.with_program(|program| program.apply(change));
+    }
+
+    fn has_interrupt(&self) -> bool {
+        self.armed.load(Ordering::Relaxed) > 0 && self.own.iter().any(|own| own.bell.rings())
+    }
+
+    fn interrupt(&mut self) -> Option<ChannelId> {
+        for _ in 0..self.own.len() {
+            self.next = (self.next + 1) % self.own.len();
+            let Some(own) = self.own.get(self.next).filter(|own| own.bell.rings()) else { continue };
+            own.bell.disarm();
+            return Some(own.channel);
+        }
+        None
+    }
+}
+
+/// The rings of one channel: one on each queue of the device.
+#[derive(Debug)]
+struct ChannelRing {
+    rings: Vec<Queue>,
+    bell: Arc<Bell>,
+    next: usize,
+}
+
+impl RxQueue for ChannelRing {
+    fn pending(&self) -> usize {
+        self.rings.iter().map(RxQueue::pending).sum()
+    }
+
+    fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
+        for _ in 0..self.rings.len() {
+            let at = self.next;
+            self.next = (at + 1) % self.rings.len();
+            let done = self.rings.get_mut(at).map_or(0, |ring| ring.receive(limit, burst));
+            if done > 0 {
+                return done;
+            }
+        }
+        0
+    }
+
+    fn arm(&mut self) -> bool {
+        self.bell.arm();
+        // Every ring is armed, also behind one that has frames.
+        self.rings.iter_mut().map(RxQueue::arm).fold(false, |any, waiting| any | waiting)
+    }
+
+    fn counters(&self, effort: Effort) -> Option<RxCounters> {
+        let all = self.rings.iter().map(|ring| Some(ring.counters(effort)?.missed));
+        Some(RxCounters::missed(all.sum::<Option<u64>>()?))
+    }
+}

@@ -1,0 +1,91 @@
+//! The sockets of AF_XDP: how they are opened, and how the kernel is woken.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
+    XdpDesc, XdpOptionsFlags,
+};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with, sockopt,
+};
+
+use super::ring::{Consumer, Producer};
+use super::umem::{SEND_PKTS, Umem};
+
+/// A queue of a device, by the kernel's numbers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DeviceQueue {
+    /// The index of the device.
+    pub(super) index: u32,
+    /// The number of the queue.
+    pub(super) queue: u32,
+}
+
+/// The first socket of a queue, which all others share the memory with.
+#[derive(Debug)]
+pub(super) struct First {
+    pub(super) socket: Arc<OwnedFd>,
+    pub(super) receive: Consumer<XdpDesc>,
+    pub(super) transmit: Producer<XdpDesc>,
+    pub(super) umem: Umem,
+    pub(super) zero_copy: bool,
+}
+
+impl First {
+    /// Opens a socket on a queue, with a receive ring of `ring_pkts`. The driver reads and writes the memory
+    /// itself if it can.
+    pub(super) fn open(at: DeviceQueue, ring_pkts: u32) -> io::Result<Self> {
+        let socket = open()?;
+        let fd = socket.as_fd();
+        let umem = Umem::register(fd)?;
+        sockopt::set_xdp_tx_ring_size(fd, SEND_PKTS as u32)?;
+        let receive = receive_ring(fd, ring_pkts)?;
+        let offsets = sockopt::xdp_mmap_offsets(fd)?;
+        let transmit = Producer::map(fd, XDP_PGOFF_TX_RING, offsets.tx, SEND_PKTS as u32)?;
+        bind(&socket, &SocketAddrXdp::new(SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP, at.index, at.queue))?;
+        let zero_copy = sockopt::xdp_options(fd)?.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY);
+        Ok(Self { socket: Arc::new(socket), receive, transmit, umem, zero_copy })
+    }
+}
+
+/// Opens a further socket on a queue, which only receives and shares the memory of the first.
+pub(super) fn open_further(
+    at: DeviceQueue,
+    first: BorrowedFd<'_>,
+    ring_pkts: u32,
+) -> io::Result<(OwnedFd, Consumer<XdpDesc>)> {
+    let socket = open()?;
+    let receive = receive_ring(socket.as_fd(), ring_pkts)?;
+    let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, at.index, at.queue);
+    bind(&socket, &SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: first })?;
+    Ok((socket, receive))
+}
+
+fn open() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socket_with(AddressFamily::XDP, SocketType::RAW, flags, None)?)
+}
+
+fn receive_ring(socket: BorrowedFd<'_>, ring_pkts: u32) -> io::Result<Consumer<XdpDesc>> {
+    sockopt::set_xdp_rx_ring_size(socket, ring_pkts)?;
+    let offsets = sockopt::xdp_mmap_offsets(socket)?;
+    Consumer::map(socket, XDP_PGOFF_RX_RING, offsets.rx, ring_pkts)
+}
+
+/// Makes the driver look at the fill ring.
+pub(super) fn wake_receive(socket: &OwnedFd) {
+    // It has nothing to say that the rings do not: an error of the socket stays until it is asked for.
+    let _ = recv(socket, &mut [0_u8; 0], RecvFlags::DONTWAIT);
+}
+
+/// Makes the kernel send what is in the transmit ring.
+///
+/// # Errors
+/// [`io::ErrorKind::WouldBlock`] if it has sent a part and wants to be called again, or has no room.
+pub(super) fn wake_transmit(socket: &OwnedFd) -> io::Result<()> {
+    send(socket, &[], SendFlags::DONTWAIT)?;
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! The transmit ring of a device.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use evenkeel_core::frame::{Frame, Pool};
+use rustix::net::xdp::XdpDesc;
+
+use super::queue::SharedUmem;
+use super::ring::Producer;
+use super::socket::wake_transmit;
+use crate::device::{Refusal, Status};
+use crate::netdev::NetDevice;
+
+/// The most frames that the kernel copies out of the ring in one call (`TX_BATCH_SIZE` of net/xdp/xsk.c).
+pub(super) const CALL_PKTS: usize = 32;
+/// The most calls for one hand-over: it has as many frames as the ring.
+const CALLS: usize = super::umem::SEND_PKTS / CALL_PKTS + 1;
+
+/// The transmit side of a device: the ring of one of its queues.
+#[derive(Debug)]
+pub(super) struct Transmit {
+    pub(super) ring: Producer<XdpDesc>,
+    pub(super) umem: SharedUmem,
+    pub(super) socket: Arc<OwnedFd>,
+    pub(super) device: Arc<NetDevice>,
+}
+
+impl Transmit {
+    /// Puts frames into the ring, as many as there are chunks for, and has the kernel send them.
+    pub(super) fn send(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool, status: &Status) -> usize {
+        let mut taken = 0;
+        {
+            let mut umem = self.umem.lock();
+            umem.refill();
+            while self.ring.has_room() {
+                let Some(frame) = frames.pop_front() else { break };
+                if frame.len() > super::umem::CHUNK_BYTES {
+                    status.count_refusal(Refusal::TooLong);
+                    pool.recycle(frame);
+                    taken += 1;
+                    continue;
+                }
+                match umem.send(frame) {
+                    Ok((descriptor, copied)) => {
+                        self.ring.write(descriptor);
+                        copied.into_iter().for_each(|frame| pool.recycle(frame));
+                        taken += 1;
+                    }
+                    Err(frame) => {
+                        frames.push_front(frame);
+                        break;
+                    }
+                }
+            }
+        }
+        self.ring.publish();
+        self.wake(taken, status);
+        taken
+    }
+
+    /// Has the kernel send what is in the ring.
+    fn wake(&self, frames: usize, status: &Status) {
+        let mut left = frames as u64;
+        for _ in 0..CALLS {
+            if !self.ring.needs_wakeup() || self.ring.is_empty() {
+                break;
+            }
+            let result = wake_transmit(&self.socket);
+            status.count_call(core::mem::take(&mut left));
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => {
+                    let number = error.raw_os_error().unwrap_or(libc::EIO);
+                    let has_carrier = || self.device.has_carrier().unwrap_or(true);
+                    status.count_refusal(Refusal::of(number, has_carrier));
+                    break;
+                }
+                Ok(()) => {}
+            }
+        }
+        if left > 0 {
+            status.count_call(left);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The memory of a queue of a device (UMEM): its chunks, and the two rings by which they come and go.
+//!
+//! ```text
+//!        fill ring       receive rings
+//!   free ---------> kernel -----------> lent to the host, as frames
+//!    ^                                        |
+//!    +----------------------------------------+
+//!    ^  completion ring     transmit ring
+//!    +------------- kernel <------------- free, or a frame that was lent
+//! ```
+
+use core::ptr::NonNull;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use evenkeel_core::frame::{Frame, Memory, Region};
+use rustix::net::sockopt;
+use rustix::net::xdp::{
+    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc, XdpDescOptions, XdpUmemReg,
+    XdpUmemRegFlags,
+};
+
+use super::ring::{Consumer, Producer};
+use crate::received::Memory as _;
+use crate::sys::Mapping;
+
+/// Bytes of a chunk. The kernel puts a frame behind a headroom of 256 bytes.
+pub(super) const CHUNK_BYTES: usize = 2048;
+/// The largest MTU whose frames, with a VLAN tag, a chunk can hold.
+pub(super) const MTU_MAX: usize = CHUNK_BYTES - 256 - 18;
+/// Entries of the fill ring, and chunks for it: more than all receive rings of the queue hold together, or a
+/// full one would leave none for the others.
+pub(super) const FILL_PKTS: usize = 8192;
+/// Entries of the transmit and of the completion ring, and chunks that are kept for sending.
+pub(super) const SEND_PKTS: usize = 2048;
+/// Chunks that the host may hold. Beyond, frames are copied to the host's own buffers.
+const LENT_PKTS: usize = 2048;
+const CHUNKS: usize = FILL_PKTS + SEND_PKTS + LENT_PKTS;
+
+// SAFETY: the mapping is initialized, stays in place until it is dropped, and is reached through frames only.
+// The kernel writes to a chunk only while it is in the fill ring, and reads it only while it is being sent:
+// no frame lies over it then.
+unsafe impl Memory for Mapping {
+    fn bytes(&self) -> NonNull<[u8]> {
+        let base = self.base();
+        // SAFETY: a mapping is not at address zero.
+        NonNull::slice_from_raw_parts(
+            unsafe { NonNull::new_unchecked(base) },
+            crate::received::Memory::len(self),
+        )
+    }
+}
+
+/// The memory of a queue, and its fill and completion rings.
+#[derive(Debug)]
+pub(super) struct Umem {
+    region: Region,
+    /// The address of the first chunk.
+    base: usize,
+    /// Chunks that neither the kernel nor the host has.
+    free: Vec<u32>,
+    /// The number of frames that the host has.
+    lent: usize,
+    fill: Producer<u64>,
+    completion: Consumer<u64>,
+}
+
+impl Umem {
+    /// Allocates memory and registers it with a socket.
+    pub(super) fn register(socket: BorrowedFd<'_>) -> io::Result<Self> {
+        let memory = Mapping::anonymous(CHUNKS * CHUNK_BYTES)?;
+        let base = memory.base() as usize;
+        sockopt::set_xdp_umem_reg(
+            socket,
+            XdpUmemReg {
+                addr: base as u64,
+                len: (CHUNKS * CHUNK_BYTES) as u64,
+                chunk_size: CHUNK_BYTES as u32,
+                headroom: 0,
+                flags: XdpUmemRegFlags::empty(),
+                tx_metadata_len: 0,
+            },
+        )?;
+        sockopt::set_xdp_umem_fill_ring_size(socket, FILL_PKTS as u32)?;
+        sockopt::set_xdp_umem_completion_ring_size(socket, SEND_PKTS as u32)?;
+        let offsets = sockopt::xdp_mmap_offsets(socket)?;
+        let fill = Producer::map(socket, XDP_UMEM_PGOFF_FILL_RING, offsets.fr, FILL_PKTS as u32)?;
+        let completion = Consumer::map(socket, XDP_UMEM_PGOFF_COMPLETION_RING, offsets.cr, SEND_PKTS as u32)?;
+        let region = Region::over(memory, CHUNK_BYTES);
+        let free = (0..CHUNKS as u32).rev().collect();
+        let mut umem = Self { region, base, free, lent: 0, fill, completion };
+        umem.refill();
+        Ok(umem)
+    }
+
+    /// Collects chunks that the host and the kernel are done with, and gives the kernel as many as it may
+    /// have. Returns whether the kernel has to be woken for them.
+    pub(super) fn refill(&mut self) -> bool {
+        let Self { region, free, lent, .. } = self;
+        region.returned(|chunk| {
+            free.push(chunk as u32);
+            *lent -= 1;
+        });
+        while let Some(offset) = self.completion.read() {
+            free.push((offset as usize / CHUNK_BYTES) as u32);
+        }
+        self.completion.release();
+        let mut any = false;
+        while free.len() > SEND_PKTS && self.fill.has_room() {
+            let Some(chunk) = free.pop() else { break };
+            any |= self.fill.write(u64::from(chunk) * CHUNK_BYTES as u64);
+        }
+        if any {
+            self.fill.publish();
+        }
+        any && self.fill.needs_wakeup()
+    }
+
+    /// Returns whether the host may have another chunk.
+    #[inline]
+    pub(super) const fn may_lend(&self) -> bool {
+        self.lent < LENT_PKTS
+    }
+
+    /// Takes the frame that a descriptor of a receive ring describes. Returns `None` if it is not a whole
+    /// frame; the chunk is free then.
+    #[inline]
+    pub(super) fn receive(&mut self, descriptor: XdpDesc) -> Option<Frame> {
+        let (chunk, start) = (descriptor.addr as usize / CHUNK_BYTES, descriptor.addr as usize % CHUNK_BYTES);
+        let mut frame = self.region.take(chunk)?;
+        self.lent += 1;
+        let is_whole = !descriptor.options.contains(XdpDescOptions::XDP_PKT_CONTD);
+        if is_whole && frame.set(start, descriptor.len as usize) {
+            return Some(frame);
+        }
+        self.take_back(frame);
+        None
+    }
+
+    /// Takes a frame back from the host. One of another memory returns to its owner.
+    #[inline]
+    pub(super) fn take_back(&mut self, frame: Frame) {
+        if let Some(chunk) = self.region.recycle(frame) {
+            self.lent -= 1;
+            self.free.push(chunk as u32);
+        }
+    }
+
+    /// Describes a frame for the transmit ring: where it lies if that is in this memory, or else in a chunk
+    /// to which it is copied. The frame stays with the caller in the second case. `Err` gives the frame back
+    /// if there is no free chunk, or the frame is larger than one.
+    pub(super) fn send(&mut self, frame: Frame) -> Result<(XdpDesc, Option<Frame>), Frame> {
+        let at = (frame.bytes().as_ptr() as usize).wrapping_sub(self.base);
+        let descriptor = |addr: usize, len: usize| XdpDesc {
+            addr: addr as u64,
+            len: len as u32,
+            options: XdpDescOptions::empty(),
+        };
+        if at < CHUNKS * CHUNK_BYTES {
+            let len = frame.len();
+            // From now on the chunk is the kernel's, until the completion ring has it.
+            if self.region.recycle(frame).is_some() {
+                self.lent -= 1;
+            }
+            return Ok((descriptor(at, len), None));
+        }
+        let chunk = self.free.last().copied().and_then(|chunk| self.region.take(chunk as usize));
+        let Some(mut copy) = chunk else { return Err(frame) };
+        let len = frame.len();
+        let fits = copy.set(0, len);
+        if fits {
+            copy.bytes_mut().copy_from_slice(frame.bytes());
+        }
+        let Some(chunk) = self.region.recycle(copy) else { return Err(frame) };
+        if !fits {
+            return Err(frame);
+        }
+        self.free.pop();
+        Ok((descriptor(chunk * CHUNK_BYTES, len), Some(frame)))
+    }
+}

@@ -1,0 +1,430 @@
+//! Tests of AF_XDP on a veth pair in their own namespace: with the kernel's stack, and with packet sockets at
+//! the other end.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod support;
+
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Command, Stdio};
+
+use evenkeel_core::demux::{Binding, Change};
+use evenkeel_core::frame::Pool;
+use evenkeel_core::id::ChannelId;
+use evenkeel_core::interface::{Arrived, Demultiplexer, Interface as _, Opened, RxQueue, TxQueue as _};
+use evenkeel_core::time::Duration;
+use evenkeel_core::wire::{IpAddress, Ipv4Packet, Ipv6Packet, UdpPacket};
+use evenkeel_link::{Device as _, DeviceState, LinkError, Packet, PacketOptions, Xdp, XdpOptions};
+use support::{
+    Bench, arp_reply, attempt, echo_reply, in_namespace, is_arp_request, is_ipv4, run, with_patience,
+};
+
+const US: [u8; 4] = [10, 77, 0, 2];
+
+/// Creates a veth pair: `kernel0` with addresses, and `ek0` without any, for us.
+fn veth() {
+    run("ip link add kernel0 type veth peer name ek0");
+    for name in ["kernel0", "ek0"] {
+        run(&format!("sysctl -qw net.ipv6.conf.{name}.accept_dad=0"));
+    }
+    run("sysctl -qw net.ipv6.conf.ek0.disable_ipv6=1");
+    run("ip addr add 10.77.0.1/24 dev kernel0");
+    run("ip addr add fd77::1/64 dev kernel0 nodad");
+    run("ip link set kernel0 up");
+    run("ip link set ek0 up");
+}
+
+fn open() -> Bench<Xdp> {
+    Bench::new(Xdp::open("ek0", &XdpOptions::default()).unwrap())
+}
+
+/// Makes the kernel's neighbours of our addresses.
+fn neighbours(bench: &Bench<Xdp>) {
+    let mac = bench.device.properties().address.to_string().replace('-', ":");
+    run(&format!("ip neigh replace 10.77.0.2 lladdr {mac} dev kernel0"));
+    run(&format!("ip neigh replace fd77::2 lladdr {mac} dev kernel0"));
+}
+
+fn veth_with_neighbour() -> Bench<Xdp> {
+    veth();
+    let bench = open();
+    neighbours(&bench);
+    bench
+}
+
+#[test]
+fn the_kernel_resolves_and_pings_us() {
+    in_namespace(|| {
+        veth();
+        let mut bench = open();
+        let mac = bench.device.properties().address.0;
+        let ping =
+            Command::new("ping").args(["-c1", "-W10", "10.77.0.2"]).stdout(Stdio::piped()).spawn().unwrap();
+        let request = bench.expect("ARP request", |frame| is_arp_request(frame, US));
+        bench.send(&arp_reply(request.bytes(), mac));
+        let echo = bench.expect("echo request", |frame| is_ipv4(frame, 1));
+        assert_eq!(echo.bytes()[..6], mac);
+        bench.send(&echo_reply(echo.bytes()));
+        let output = ping.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    });
+}
+
+/// Frames go there and back: once copied into the memory that the kernel reads, once from where they arrived.
+#[test]
+fn frames_cross_unchanged_and_in_order_and_can_be_sent_from_where_they_lie() {
+    in_namespace(|| {
+        veth();
+        let mut left = Bench::new(Packet::open("kernel0", &PacketOptions::default()).unwrap());
+        let mut right = open();
+        let (ours, theirs) = (right.device.properties().address.0, left.device.properties().address.0);
+        let is_test = |frame: &[u8]| frame.get(12..14) == Some(&[0x88, 0xb5]);
+        for number in 0..1000_u16 {
+            // The Ethertype is for local experiments (IEEE 802).
+            let mut frame = vec![number as u8; 60 + usize::from(number) % 1455];
+            frame[..14].copy_from_slice(&[ours.as_slice(), &theirs, &[0x88, 0xb5]].concat());
+            frame[14..16].copy_from_slice(&number.to_be_bytes());
+            left.send(&frame);
+            let got = right.expect("frame", is_test);
+            assert_eq!(got.bytes(), frame);
+            if number % 2 == 0 {
+                let mut frames = [got].into();
+                assert_eq!(right.device.transmit(&mut frames, &mut right.pool), 1);
+            } else {
+                right.send(&frame);
+                right.pool.recycle(got);
+            }
+            let back = left.expect("its echo", is_test);
+            assert_eq!(back.bytes(), frame);
+            left.pool.recycle(back);
+        }
+    });
+}
+
+#[test]
+fn frames_of_other_stations_go_on_to_the_kernel() {
+    in_namespace(|| {
+        veth();
+        let mut sender = Bench::new(Packet::open("kernel0", &PacketOptions::default()).unwrap());
+        let mut us = open();
+        let options = PacketOptions { address: evenkeel_link::Address::Random, ..PacketOptions::default() };
+        let mut kernel = Bench::new(Packet::open("ek0", &options).unwrap());
+        let ours = us.device.properties().address.0;
+        let other = [2, 9, 9, 9, 9, 9];
+        let is_test = |frame: &[u8]| frame.get(12..14) == Some(&[0x88, 0xb5]);
+        for (to, number) in [(ours, 1), (other, 2), (ours, 3), (other, 4)] {
+            sender.send(&[to.as_slice(), &[2, 8, 8, 8, 8, 8, 0x88, 0xb5], &[number; 46]].concat());
+        }
+        let numbers = |frames: [u8; 2]| frames;
+        let got = [(); 2].map(|()| us.expect("a frame to us", is_test).bytes()[14]);
+        assert_eq!(got, numbers([1, 3]));
+        let got = [(); 2].map(|()| kernel.expect("a frame to another", is_test).bytes()[14]);
+        assert_eq!(got, numbers([2, 4]));
+    });
+}
+
+fn checksum_is_right(frame: &[u8]) -> bool {
+    let (source, destination, payload) = if frame[12..14] == [8, 0] {
+        let ip = Ipv4Packet::new_checked(&frame[14..]).unwrap();
+        (IpAddress::from(ip.src_addr()), IpAddress::from(ip.dst_addr()), ip.payload().to_vec())
+    } else {
+        let ip = Ipv6Packet::new_checked(&frame[14..]).unwrap();
+        (ip.src_addr().into(), ip.dst_addr().into(), ip.payload().to_vec())
+    };
+    UdpPacket::new_checked(&payload[..]).unwrap().verify_checksum(&source, &destination)
+}
+
+fn is_udp(frame: &[u8], v4: bool) -> bool {
+    if v4 {
+        is_ipv4(frame, 17)
+    } else {
+        frame.get(12..14) == Some(&[0x86, 0xdd]) && frame.get(20) == Some(&17)
+    }
+}
+
+/// Over a veth the kernel leaves the checksum to an adaptor that is not there.
+#[test]
+fn datagrams_of_the_kernel_have_a_right_checksum() {
+    in_namespace(|| {
+        let mut bench = veth_with_neighbour();
+        for len in [0, 1, 2, 3, 18, 100, 999, 1452] {
+            for to in ["10.77.0.2:4242", "[fd77::2]:4242"] {
+                let to: SocketAddr = to.parse().unwrap();
+                let from = if to.is_ipv4() { "10.77.0.1:0" } else { "[fd77::1]:0" };
+                let payload: Vec<u8> = (0..len).map(|i| i as u8).collect();
+                UdpSocket::bind(from).unwrap().send_to(&payload, to).unwrap();
+                let frame = bench.expect("datagram", |frame| is_udp(frame, to.is_ipv4()));
+                assert!(checksum_is_right(frame.bytes()), "{to}, {len} bytes");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_flood_is_shed_by_the_ring_and_counted() {
+    in_namespace(|| {
+        veth();
+        run("sysctl -qw net.ipv6.conf.kernel0.disable_ipv6=1");
+        let options = XdpOptions { ring_pkts: 128, ..XdpOptions::default() };
+        let mut bench = Bench::new(Xdp::open("ek0", &options).unwrap());
+        let mac = bench.device.properties().address.to_string().replace('-', ":");
+        run(&format!("ip neigh add 10.77.0.2 lladdr {mac} dev kernel0"));
+        assert!(bench.frame_within(Duration::from_millis(300), |_| false).is_none());
+        let quiet = bench.device.queue(0).missed();
+        send_from_kernel(1000, 9);
+        let mut taken = 0;
+        while let Some(frame) = bench.frame_within(Duration::from_millis(200), |frame| is_ipv4(frame, 17)) {
+            taken += 1;
+            bench.pool.recycle(frame);
+        }
+        assert_eq!((taken, bench.device.queue(0).missed() - quiet), (128, 872));
+    });
+}
+
+fn send_from_kernel(count: usize, port: u16) {
+    let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
+    for _ in 0..count {
+        socket.send_to(&[0; 100], ("10.77.0.2", port)).unwrap();
+    }
+}
+
+/// A ring of a channel, as the demultiplexer opens it.
+struct Channel {
+    id: ChannelId,
+    ring: Box<dyn RxQueue>,
+}
+
+impl Channel {
+    fn open(demultiplexer: &mut dyn Demultiplexer, id: u32, capacity_pkts: usize) -> Option<Self> {
+        let id = ChannelId(id);
+        match demultiplexer.open(id, capacity_pkts, &mut Pool::new(1)) {
+            Opened::Own(ring) => Some(Self { id, ring }),
+            Opened::Shared => None,
+            Opened::Refused => panic!("{id:?} is refused"),
+        }
+    }
+
+    /// Takes all frames that wait, and returns their number.
+    fn drain(&mut self, pool: &mut Pool) -> usize {
+        core::iter::from_fn(|| self.ring.take(pool)).count()
+    }
+}
+
+fn bind(demultiplexer: &mut dyn Demultiplexer, port: u16, channel: &Channel) {
+    demultiplexer.update(Change::Bind(Binding::Udp { address: None, port }, channel.id));
+}
+
+#[test]
+fn each_channel_has_its_own_ring_and_a_full_one_starves_none() {
+    in_namespace(|| {
+        let mut bench = veth_with_neighbour();
+        let mut demultiplexer = bench.device.demultiplexer().unwrap();
+        let demultiplexer = &mut *demultiplexer;
+        demultiplexer.update(Change::AddAddress(IpAddress::v4(10, 77, 0, 2)));
+        let [mut control, mut flooded, mut quiet] =
+            [1, 2, 3].map(|id| Channel::open(demultiplexer, id, 128).unwrap());
+        demultiplexer.update(Change::Bind(Binding::Control, control.id));
+        bind(demultiplexer, 9, &flooded);
+        bind(demultiplexer, 7, &quiet);
+        // Far more than the memory of the queue has chunks.
+        send_from_kernel(20_000, 9);
+        let held = flooded.ring.pending();
+        assert!((128..8_000).contains(&held), "{held}");
+        assert_eq!(flooded.ring.missed(), 20_000 - held as u64);
+        for round in 0..50 {
+            send_from_kernel(2, 7);
+            send_from_kernel(1, 80);
+            assert_eq!(quiet.drain(&mut bench.pool), 2, "round {round}");
+            assert_eq!(control.drain(&mut bench.pool), 1, "a port that nobody has");
+        }
+        assert_eq!(flooded.drain(&mut bench.pool), held);
+        // A binding that is gone leads nowhere, and a channel that is closed has no ring.
+        demultiplexer.update(Change::Unbind(Binding::Udp { address: None, port: 7 }));
+        send_from_kernel(1, 7);
+        assert_eq!((quiet.drain(&mut bench.pool), control.drain(&mut bench.pool)), (0, 1));
+        demultiplexer.update(Change::Unbind(Binding::Udp { address: None, port: 9 }));
+        demultiplexer.close(flooded.id);
+        drop(flooded);
+        let mut again = Channel::open(demultiplexer, 2, 128).unwrap();
+        bind(demultiplexer, 9, &again);
+        send_from_kernel(3, 9);
+        assert_eq!(again.drain(&mut bench.pool), 3);
+    });
+}
+
+/// The host never sees what it could only discard, and every such frame is counted.
+#[test]
+fn what_is_of_no_use_is_dropped_and_counted_before_the_host_sees_it() {
+    in_namespace(|| {
+        let mut bench = veth_with_neighbour();
+        let mut demultiplexer = bench.device.demultiplexer().unwrap();
+        demultiplexer.update(Change::AddAddress(IpAddress::v4(10, 77, 0, 2)));
+        let mut sender = Bench::new(Packet::open("kernel0", &PacketOptions::default()).unwrap());
+        let ours = bench.device.properties().address.0;
+        let frame = |ethertype: [u8; 2], rest: &[u8]| {
+            [&ours, &[2, 8, 8, 8, 8, 8], ethertype.as_slice(), rest].concat()
+        };
+        let packet = |version: u8, to: u8| {
+            let mut packet = [0; 46];
+            packet[0] = version << 4 | 5;
+            packet[3] = 46;
+            packet[9] = 17;
+            packet[16..20].copy_from_slice(&[10, 77, 0, to]);
+            packet
+        };
+        for (sent, ethertype, packet) in [
+            (3, [0x88, 0xb5], packet(4, 2)),
+            (4, [0x08, 0x00], packet(9, 2)),
+            (5, [0x08, 0x00], packet(4, 3)),
+            (2, [0x08, 0x00], packet(4, 2)),
+        ] {
+            (0..sent).for_each(|_| sender.send(&frame(ethertype, &packet)));
+        }
+        let mut came = 0;
+        while bench.frame_within(Duration::from_millis(200), |frame| frame[..6] == ours).is_some() {
+            came += 1;
+        }
+        let dropped = bench.device.dropped();
+        assert_eq!((dropped.unknown_ethertype, dropped.malformed, dropped.not_local), (3, 4, 5));
+        assert_eq!((came, dropped.no_socket), (2, 0));
+    });
+}
+
+#[test]
+fn channels_beyond_the_rings_share_one_and_lose_nothing() {
+    in_namespace(|| {
+        let mut bench = veth_with_neighbour();
+        let mut demultiplexer = bench.device.demultiplexer().unwrap();
+        let demultiplexer = &mut *demultiplexer;
+        demultiplexer.update(Change::AddAddress(IpAddress::v4(10, 77, 0, 2)));
+        let mut own = Vec::new();
+        for number in 0..200 {
+            let id = 10 + u32::from(number);
+            match Channel::open(demultiplexer, id, 64) {
+                Some(channel) => {
+                    bind(demultiplexer, 1000 + number, &channel);
+                    own.push(channel);
+                }
+                None => demultiplexer
+                    .update(Change::Bind(Binding::Udp { address: None, port: 1000 + number }, ChannelId(id))),
+            }
+        }
+        assert!((20..64).contains(&own.len()), "{}", own.len());
+        (0..200).for_each(|number| send_from_kernel(1, 1000 + number));
+        let of_own: Vec<_> = own.iter_mut().map(|channel| channel.drain(&mut bench.pool)).collect();
+        assert_eq!(of_own, vec![1; own.len()]);
+        let mut shared = 0;
+        while bench.frame_within(Duration::from_millis(100), |frame| is_ipv4(frame, 17)).is_some() {
+            shared += 1;
+        }
+        assert_eq!(shared, 200 - own.len());
+    });
+}
+
+#[test]
+fn a_ring_that_is_armed_interrupts_once_and_wakes_who_sleeps() {
+    in_namespace(|| {
+        let mut bench = veth_with_neighbour();
+        let mut demultiplexer = bench.device.demultiplexer().unwrap();
+        let demultiplexer = &mut *demultiplexer;
+        demultiplexer.update(Change::AddAddress(IpAddress::v4(10, 77, 0, 2)));
+        let mut channel = Channel::open(demultiplexer, 1, 64).unwrap();
+        let ahead = Channel::open(demultiplexer, 2, 64).unwrap();
+        bind(demultiplexer, 7, &channel);
+        bind(demultiplexer, 8, &ahead);
+        send_from_kernel(1, 7);
+        assert!(!demultiplexer.has_interrupt(), "nobody asked for one");
+        assert!(channel.ring.arm(), "a frame waits");
+        assert!(!demultiplexer.has_interrupt() && channel.drain(&mut bench.pool) == 1);
+        for _ in 0..2 {
+            assert!(!channel.ring.arm());
+            send_from_kernel(2, 7);
+            // The descriptors of the device become readable: the bench wakes from its sleep.
+            assert!(bench.frame_within(Duration::from_millis(50), |_| false).is_none());
+            assert!(demultiplexer.has_interrupt());
+            assert_eq!(demultiplexer.interrupt(), Some(channel.id));
+            assert_eq!((demultiplexer.interrupt(), demultiplexer.has_interrupt()), (None, false));
+            assert_eq!(channel.drain(&mut bench.pool), 2);
+        }
+        let arrived = Arrived::default();
+        demultiplexer.watch(ahead.id, arrived.clone());
+        send_from_kernel(1, 7);
+        channel.drain(&mut bench.pool);
+        assert!(!arrived.is_set());
+        send_from_kernel(1, 8);
+        send_from_kernel(1, 7);
+        channel.drain(&mut bench.pool);
+        assert!(arrived.is_set(), "what came earlier to a ring that is ahead");
+    });
+}
+
+#[test]
+fn a_device_that_goes_down_may_come_back_and_one_that_is_removed_has_failed() {
+    in_namespace(|| {
+        let mut bench = veth_with_neighbour();
+        let status = bench.device.info().status;
+        run("ip link set ek0 down");
+        assert!(bench.frame_within(Duration::from_millis(200), |_| false).is_none());
+        assert_eq!(status.state(), DeviceState::Running);
+        bench.send(&[0; 60]);
+        assert_eq!(status.refused(), 1);
+        run("ip link set ek0 up");
+        neighbours(&bench);
+        let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
+        let came = (0..20).any(|_| {
+            let _ = socket.send_to(b"again", "10.77.0.2:9");
+            bench.frame_within(Duration::from_millis(500), |frame| is_ipv4(frame, 17)).is_some()
+        });
+        assert!(came, "nothing comes though the device is up again");
+        run("ip link del kernel0");
+        let clock = bench.clock;
+        let witness = bench.device.info().descriptors.list().iter().map(|(number, _)| *number).max().unwrap();
+        with_patience("the end", clock, || {
+            bench.frame_within(Duration::from_millis(50), |_| false);
+            bench.device.set_readable(witness);
+            status.state() == DeviceState::Failed
+        });
+    });
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    in_namespace(|| {
+        veth();
+        let bench = open();
+        let text = run("ip -d link show ek0");
+        assert!(text.contains("promiscuity 1") && text.contains("prog/xdp"), "{text}");
+        drop(bench);
+        let clock = evenkeel_link::Clock::start();
+        with_patience("the end of the program", clock, || {
+            let text = run("ip -d link show ek0");
+            text.contains("promiscuity 0") && !text.contains("prog/xdp")
+        });
+        // And the device can be taken again.
+        with_patience("the device", clock, || Xdp::open("ek0", &XdpOptions::default()).is_ok());
+    });
+}
+
+#[test]
+fn what_cannot_be_opened_says_why() {
+    in_namespace(|| {
+        veth();
+        let error = |name: &str| Xdp::open(name, &XdpOptions::default()).unwrap_err().to_string();
+        assert!(error("nosuch0").contains("no network device is called `nosuch0`"));
+        let first = open();
+        let other = XdpOptions { address: evenkeel_link::Address::Random, ..XdpOptions::default() };
+        let busy = Xdp::open("ek0", &other).unwrap_err();
+        assert!(matches!(busy, LinkError::Busy { .. }), "{busy}");
+        assert!(error("ek0").contains("another evenkeel is"));
+        drop(first);
+        run("ip link set ek0 mtu 3000");
+        assert!(error("ek0").contains("MTU of 3000"));
+        run("ip link set ek0 down");
+        assert_eq!(error("ek0"), "`ek0` is down: ip link set ek0 up");
+        let queue = XdpOptions { queues: vec![7], ..XdpOptions::default() };
+        run("ip link set ek0 mtu 1500 up");
+        let text = Xdp::open("ek0", &queue).unwrap_err().to_string();
+        assert!(text.contains("queue"), "{text}");
+        assert!(attempt("ip -d link show ek0").1.contains("promiscuity 0"));
+    });
+}
