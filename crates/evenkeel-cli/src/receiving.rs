@@ -24,7 +24,7 @@ pub(crate) const HEADING: &str = "Receiving";
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Receiving {
-    /// Use this receive architecture: eager, early-demux, polled, soft-lrp or ni-lrp (on cable only).
+    /// Use this receive architecture: eager, early-demux, polled, soft-lrp or ni-lrp (cable, xdp).
     #[arg(
         long, help_heading = HEADING, value_name = "NAME", default_value = "soft-lrp",
         value_parser = suggest::architecture(), hide_possible_values = true

@@ -124,7 +124,7 @@ fn bad_arguments_are_explained_in_one_line() {
             "10.0.1.1 is the router's own address, on `a`",
         ),
         (&["echo", "tap:ek0", "--mac", "device"], "the kernel's"),
-        (&["echo", "cable", "--mac", "random"], "packet:NAME and tap:NAME only"),
+        (&["echo", "cable", "--mac", "random"], "packet:NAME, xdp:NAME and tap:NAME only"),
         (&["send", "packet:ek0", "--mac", "ff:ff:ff:ff:ff:ff"], "expected own, device, random"),
         (&["wan"], "--link twice"),
         (&["wan", "--link", "cable", "--link", "packet:a"], "tap:NAME or packet:NAME"),

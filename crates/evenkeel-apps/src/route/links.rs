@@ -56,6 +56,7 @@ fn not_the_same(one: &Link, other: &Link) -> Result<(), String> {
 fn device(link: &Link) -> String {
     match &link.device {
         DeviceSpec::Tap(device) | DeviceSpec::Packet(device) => device.name.clone(),
+        DeviceSpec::Xdp(device) => device.name.clone(),
         DeviceSpec::Pcap(path) => path.display().to_string(),
     }
 }

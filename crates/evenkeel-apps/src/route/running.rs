@@ -240,7 +240,7 @@ fn follow_kernel(
 ) -> Result<(Arc<Mutex<KernelReport>>, Arrivals), RouterError> {
     let name = |link: &Link| match &link.device {
         DeviceSpec::Packet(device) => Some(device.name.clone()),
-        DeviceSpec::Tap(_) | DeviceSpec::Pcap(_) => None,
+        DeviceSpec::Tap(_) | DeviceSpec::Xdp(_) | DeviceSpec::Pcap(_) => None,
     };
     let names: Vec<String> = router.links.iter().filter_map(name).collect();
     let devices: Vec<&str> = names.iter().map(String::as_str).collect();

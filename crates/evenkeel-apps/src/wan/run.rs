@@ -48,6 +48,7 @@ impl Wan {
         let [one, other] = &self.links;
         let name = |link: &Link| match &link.device {
             DeviceSpec::Tap(device) | DeviceSpec::Packet(device) => device.name.clone(),
+            DeviceSpec::Xdp(device) => device.name.clone(),
             DeviceSpec::Pcap(path) => path.display().to_string(),
         };
         if name(one) == name(other) {

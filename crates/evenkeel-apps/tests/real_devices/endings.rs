@@ -53,7 +53,7 @@ fn nothing_is_left_behind(link: Link) {
     wait_for("no packet socket to be left", || !run("cat /proc/thread-self/net/packet").contains("0003"));
     match link {
         Link::Tap => wait_for("the TAP to be gone", || !attempt("ip link show ek0").0),
-        Link::Packet => {
+        Link::Packet | Link::Xdp => {
             wait_for("promiscuity to end", || run("ip -d link show ek0").contains("promiscuity 0"));
         }
     }
@@ -69,10 +69,15 @@ fn nothing_is_left_behind_on_packet() {
     in_namespace(|| nothing_is_left_behind(Link::Packet));
 }
 
+#[test]
+fn nothing_is_left_behind_on_xdp() {
+    in_namespace(|| nothing_is_left_behind(Link::Xdp));
+}
+
 /// `done` is called before every halt, hence after every frame.
 #[test]
 fn a_run_ends_with_the_frame_that_completes_it() {
-    for link in [Link::Tap, Link::Packet] {
+    for link in [Link::Tap, Link::Packet, Link::Xdp] {
         in_namespace(move || {
             let mut engine = engine(link, Architecture::SoftLrp);
             let sender = thread::spawn(|| {
@@ -91,7 +96,7 @@ fn a_run_ends_with_the_frame_that_completes_it() {
 
 #[test]
 fn a_device_that_is_removed_ends_the_run() {
-    for link in [Link::Tap, Link::Packet] {
+    for link in [Link::Tap, Link::Packet, Link::Xdp] {
         in_namespace(move || {
             let stand = Stand::start(link, config(Architecture::SoftLrp), vec![echo(None)], None);
             run(&format!("ping -c 1 -W 5 {US_V4}"));

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use evenkeel::raw::capture::{Recorded, Recording};
-use evenkeel::raw::device::{Device, DeviceSpec, open};
+use evenkeel::raw::device::{Device, DeviceSpec, XdpSpec, open};
 use evenkeel::raw::drops::Ledger;
 use evenkeel::raw::host::{Config, Host};
 use evenkeel::raw::process::Program;
@@ -31,6 +31,8 @@ pub(crate) enum Link {
     Tap,
     /// A veth pair: our end without addresses, read through packet sockets.
     Packet,
+    /// A veth pair: our end behind an XDP program.
+    Xdp,
 }
 
 impl Link {
@@ -38,7 +40,7 @@ impl Link {
     pub(crate) const fn kernel_device(self) -> &'static str {
         match self {
             Self::Tap => "ek0",
-            Self::Packet => "kernel0",
+            Self::Packet | Self::Xdp => "kernel0",
         }
     }
 
@@ -46,12 +48,15 @@ impl Link {
     pub(crate) fn open(self, clock: Clock) -> Box<dyn Device> {
         let spec = match self {
             Self::Tap => DeviceSpec::Tap("ek0".into()),
-            Self::Packet => {
+            Self::Packet | Self::Xdp => {
                 run("ip link add kernel0 type veth peer name ek0");
                 run("sysctl -qw net.ipv6.conf.ek0.disable_ipv6=1");
                 run("ip link set kernel0 up");
                 run("ip link set ek0 up");
-                DeviceSpec::Packet("ek0".into())
+                match self {
+                    Self::Xdp => DeviceSpec::Xdp(XdpSpec { name: "ek0".into(), queues: Vec::new() }),
+                    _ => DeviceSpec::Packet("ek0".into()),
+                }
             }
         };
         open(&spec, clock).unwrap()

@@ -76,6 +76,11 @@ fn curl_over_packet_sockets() {
 }
 
 #[test]
+fn curl_over_xdp() {
+    curl(Way::Xdp, 4 * MIB);
+}
+
+#[test]
 fn curl_over_a_way_that_loses() {
     curl(Way::Emulated(lossy()), MIB);
 }
@@ -119,6 +124,11 @@ fn echo_over_packet_sockets() {
 }
 
 #[test]
+fn echo_over_xdp() {
+    echo(Way::Xdp, 8 * MIB);
+}
+
+#[test]
 fn echo_over_a_way_that_loses() {
     echo(Way::Emulated(lossy()), MIB);
 }
@@ -155,6 +165,11 @@ fn bulk_over_a_tap() {
 #[test]
 fn bulk_over_packet_sockets() {
     bulk(Way::Packet, 64 * MIB);
+}
+
+#[test]
+fn bulk_over_xdp() {
+    bulk(Way::Xdp, 64 * MIB);
 }
 
 #[test]

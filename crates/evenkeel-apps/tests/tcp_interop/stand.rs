@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
-use evenkeel::raw::device::{DeviceSpec, Packet, PacketOptions, Tap, TapOptions};
+use evenkeel::raw::device::{DeviceSpec, Packet, PacketOptions, Tap, TapOptions, XdpSpec};
 use evenkeel::raw::host::Config;
 use evenkeel::raw::receive::Architecture;
 use evenkeel::raw::tcp::{Counter, ListenerConfig};
@@ -44,6 +44,8 @@ pub(crate) enum Way {
     Tap,
     /// A veth pair, of which one end is ours through packet sockets.
     Packet,
+    /// A veth pair, of which one end is ours behind an XDP program.
+    Xdp,
     /// A TAP, and from there through the emulator.
     Emulated(Conditions),
 }
@@ -108,12 +110,16 @@ impl Stand {
                 set_up("e0");
                 stand(DeviceSpec::Tap("e0".into()), None, None)
             }
-            Way::Packet => {
+            Way::Packet | Way::Xdp => {
                 run("ip link add k0 type veth peer name e0");
                 run("sysctl -qw net.ipv6.conf.e0.disable_ipv6=1");
                 run("ip link set e0 up");
                 set_up("k0");
-                stand(DeviceSpec::Packet("e0".into()), None, None)
+                let device = match way {
+                    Way::Xdp => DeviceSpec::Xdp(XdpSpec { name: "e0".into(), queues: Vec::new() }),
+                    _ => DeviceSpec::Packet("e0".into()),
+                };
+                stand(device, None, None)
             }
             Way::Emulated(conditions) => {
                 let there = Place::new();

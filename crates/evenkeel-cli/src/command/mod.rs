@@ -45,14 +45,14 @@ fn place(
     dump: Option<&PathBuf>,
 ) -> Result<Place, Failure> {
     match (link, mac) {
-        (LinkSpec::Device(DeviceSpec::Packet(_)), _) | (_, None) => {}
+        (LinkSpec::Device(DeviceSpec::Packet(_) | DeviceSpec::Xdp(_)), _) | (_, None) => {}
         (LinkSpec::Device(DeviceSpec::Tap(_)), Some(mac)) if mac != Address::Device => {}
         (LinkSpec::Device(DeviceSpec::Tap(_)), _) => {
             let line = "at the other end of a TAP the device's address is the kernel's: --mac own, random or \
                         another";
             return Err(Failure::Usage(line.to_owned()));
         }
-        _ => return Err(Failure::Usage("--mac is for packet:NAME and tap:NAME only".to_owned())),
+        _ => return Err(Failure::Usage("--mac is for packet:NAME, xdp:NAME and tap:NAME only".to_owned())),
     }
     if !kernel_addresses.is_empty() && !matches!(link, LinkSpec::Device(DeviceSpec::Tap(_))) {
         return Err(Failure::Usage("--kernel-address is for tap:NAME only".to_owned()));

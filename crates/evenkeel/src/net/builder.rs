@@ -42,7 +42,8 @@ const CABLE_ADDRESSES: [[&str; 2]; 2] = [["10.0.0.1/24", "fd00::1/64"], ["10.0.0
 const TAP_ADDRESSES: [&str; 2] = ["10.77.0.2/24", "10.77.0.1/24"];
 
 impl Net {
-    /// Opens a host on a link: `tap:NAME`, `packet:NAME` or `cable`, as [`Builder::link`] describes.
+    /// Opens a host on a link: `tap:NAME`, `packet:NAME`, `xdp:NAME` or `cable`, as
+    /// [`Builder::link`] describes.
     ///
     /// # Errors
     /// [`Builder::open`]
@@ -84,6 +85,8 @@ impl Builder {
     ///
     /// * `tap:NAME`: a TAP device, at whose other end is the kernel. Needs root.
     /// * `packet:NAME`: an existing network interface. Needs root, and an [address](Builder::address).
+    /// * `xdp:NAME`: the same, through AF_XDP. A socket gets a receive ring of its own. A frame that finds
+    ///   it full is dropped before the host sees it.
     /// * `cable`: a cable in memory. At its other end is another host, [`Net::peer`].
     ///
     /// `,queues=N` after a name gives a device several receive rings.
