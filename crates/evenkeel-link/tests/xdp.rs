@@ -346,6 +346,11 @@ fn a_ring_that_is_armed_interrupts_once_and_wakes_who_sleeps() {
             assert_eq!((demultiplexer.interrupt(), demultiplexer.has_interrupt()), (None, false));
             assert_eq!(channel.drain(&mut bench.pool), 2);
         }
+        assert!(!channel.ring.arm());
+        send_from_kernel(1, 7);
+        assert!(channel.ring.arm(), "a frame waits");
+        assert_eq!(demultiplexer.interrupt(), Some(channel.id), "which interrupts, as was asked for before");
+        assert_eq!(channel.drain(&mut bench.pool), 1);
         let arrived = Arrived::default();
         demultiplexer.watch(ahead.id, arrived.clone());
         send_from_kernel(1, 7);

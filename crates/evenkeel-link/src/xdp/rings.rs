@@ -46,12 +46,15 @@ impl Bell {
         Self { armed: AtomicBool::new(false), count, rings }
     }
 
+    /// Asks for an interrupt at the next arrival. One that was asked for before stays due: a frame may have
+    /// come since.
     fn arm(&self) {
+        if self.armed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.count.fetch_add(1, Ordering::Relaxed);
         for (ring, seen) in &self.rings {
             seen.store(ring.arrivals(), Ordering::Relaxed);
-        }
-        if !self.armed.swap(true, Ordering::Relaxed) {
-            self.count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
