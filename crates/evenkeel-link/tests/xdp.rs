@@ -15,8 +15,9 @@ use evenkeel_core::interface::{Arrived, Demultiplexer, Interface as _, Opened, R
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{IpAddress, Ipv4Packet, Ipv6Packet, UdpPacket};
 use evenkeel_link::{Device as _, DeviceState, LinkError, Packet, PacketOptions, Xdp, XdpOptions};
+use evenkeel_skip::Lack;
 use support::{
-    Bench, arp_reply, attempt, echo_reply, in_namespace, is_arp_request, is_ipv4, run, with_patience,
+    Bench, arp_reply, attempt, echo_reply, in_namespace, is_arp_request, is_ipv4, lacks, run, with_patience,
 };
 
 const US: [u8; 4] = [10, 77, 0, 2];
@@ -32,6 +33,24 @@ fn veth() {
     run("ip addr add fd77::1/64 dev kernel0 nodad");
     run("ip link set kernel0 up");
     run("ip link set ek0 up");
+}
+
+/// Runs `test` in a namespace of its own, where AF_XDP can be had. Elsewhere the test counts as skipped.
+fn behind_xdp(test: impl FnOnce() + Send + 'static) {
+    in_namespace(|| {
+        veth();
+        let opened = Xdp::open("ek0", &XdpOptions::default());
+        run("ip link del kernel0");
+        match opened {
+            Err(why @ LinkError::Privilege { .. }) => lacks(&Lack::Other(&why.to_string())),
+            Err(LinkError::Os { source, .. })
+                if matches!(source.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::ENOSYS)) =>
+            {
+                lacks(&Lack::Other(&format!("no AF_XDP: {source}")));
+            }
+            _ => test(),
+        }
+    });
 }
 
 fn open() -> Bench<Xdp> {
@@ -54,7 +73,7 @@ fn veth_with_neighbour() -> Bench<Xdp> {
 
 #[test]
 fn the_kernel_resolves_and_pings_us() {
-    in_namespace(|| {
+    behind_xdp(|| {
         veth();
         let mut bench = open();
         let mac = bench.device.properties().address.0;
@@ -73,7 +92,7 @@ fn the_kernel_resolves_and_pings_us() {
 /// Frames go there and back: once copied into the memory that the kernel reads, once from where they arrived.
 #[test]
 fn frames_cross_unchanged_and_in_order_and_can_be_sent_from_where_they_lie() {
-    in_namespace(|| {
+    behind_xdp(|| {
         veth();
         let mut left = Bench::new(Packet::open("kernel0", &PacketOptions::default()).unwrap());
         let mut right = open();
@@ -103,7 +122,7 @@ fn frames_cross_unchanged_and_in_order_and_can_be_sent_from_where_they_lie() {
 
 #[test]
 fn frames_of_other_stations_go_on_to_the_kernel() {
-    in_namespace(|| {
+    behind_xdp(|| {
         veth();
         let mut sender = Bench::new(Packet::open("kernel0", &PacketOptions::default()).unwrap());
         let mut us = open();
@@ -145,7 +164,7 @@ fn is_udp(frame: &[u8], v4: bool) -> bool {
 /// Over a veth the kernel leaves the checksum to an adaptor that is not there.
 #[test]
 fn datagrams_of_the_kernel_have_a_right_checksum() {
-    in_namespace(|| {
+    behind_xdp(|| {
         let mut bench = veth_with_neighbour();
         for len in [0, 1, 2, 3, 18, 100, 999, 1452] {
             for to in ["10.77.0.2:4242", "[fd77::2]:4242"] {
@@ -162,7 +181,7 @@ fn datagrams_of_the_kernel_have_a_right_checksum() {
 
 #[test]
 fn a_flood_is_shed_by_the_ring_and_counted() {
-    in_namespace(|| {
+    behind_xdp(|| {
         veth();
         run("sysctl -qw net.ipv6.conf.kernel0.disable_ipv6=1");
         let options = XdpOptions { ring_pkts: 128, ..XdpOptions::default() };
@@ -216,7 +235,7 @@ fn bind(demultiplexer: &mut dyn Demultiplexer, port: u16, channel: &Channel) {
 
 #[test]
 fn each_channel_has_its_own_ring_and_a_full_one_starves_none() {
-    in_namespace(|| {
+    behind_xdp(|| {
         let mut bench = veth_with_neighbour();
         let mut demultiplexer = bench.device.demultiplexer().unwrap();
         let demultiplexer = &mut *demultiplexer;
@@ -255,7 +274,7 @@ fn each_channel_has_its_own_ring_and_a_full_one_starves_none() {
 /// The host never sees what it could only discard, and every such frame is counted.
 #[test]
 fn what_is_of_no_use_is_dropped_and_counted_before_the_host_sees_it() {
-    in_namespace(|| {
+    behind_xdp(|| {
         let mut bench = veth_with_neighbour();
         let mut demultiplexer = bench.device.demultiplexer().unwrap();
         demultiplexer.update(Change::AddAddress(IpAddress::v4(10, 77, 0, 2)));
@@ -292,7 +311,7 @@ fn what_is_of_no_use_is_dropped_and_counted_before_the_host_sees_it() {
 
 #[test]
 fn channels_beyond_the_rings_share_one_and_lose_nothing() {
-    in_namespace(|| {
+    behind_xdp(|| {
         let mut bench = veth_with_neighbour();
         let mut demultiplexer = bench.device.demultiplexer().unwrap();
         let demultiplexer = &mut *demultiplexer;
@@ -323,7 +342,7 @@ fn channels_beyond_the_rings_share_one_and_lose_nothing() {
 
 #[test]
 fn a_ring_that_is_armed_interrupts_once_and_wakes_who_sleeps() {
-    in_namespace(|| {
+    behind_xdp(|| {
         let mut bench = veth_with_neighbour();
         let mut demultiplexer = bench.device.demultiplexer().unwrap();
         let demultiplexer = &mut *demultiplexer;
@@ -365,7 +384,7 @@ fn a_ring_that_is_armed_interrupts_once_and_wakes_who_sleeps() {
 
 #[test]
 fn a_device_that_goes_down_may_come_back_and_one_that_is_removed_has_failed() {
-    in_namespace(|| {
+    behind_xdp(|| {
         let mut bench = veth_with_neighbour();
         let status = bench.device.info().status;
         run("ip link set ek0 down");
@@ -394,7 +413,7 @@ fn a_device_that_goes_down_may_come_back_and_one_that_is_removed_has_failed() {
 
 #[test]
 fn nothing_is_left_behind() {
-    in_namespace(|| {
+    behind_xdp(|| {
         veth();
         let bench = open();
         let text = run("ip -d link show ek0");
@@ -412,7 +431,7 @@ fn nothing_is_left_behind() {
 
 #[test]
 fn what_cannot_be_opened_says_why() {
-    in_namespace(|| {
+    behind_xdp(|| {
         veth();
         let error = |name: &str| Xdp::open(name, &XdpOptions::default()).unwrap_err().to_string();
         assert!(error("nosuch0").contains("no network device is called `nosuch0`"));

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use evenkeel_link::Clock;
+use evenkeel_link::{Clock, LinkError, Xdp, XdpOptions};
 use evenkeel_skip::Lack;
 
 pub use bridge::{Bridge, Traffic};
@@ -52,6 +52,30 @@ fn settle() {
     run("ip link set lo up");
     // Addresses are usable at once, instead of after a second of duplicate address detection.
     run("sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0");
+}
+
+/// The errors of a kernel without AF_XDP, and of one without BPF (EAFNOSUPPORT and ENOSYS of errno.h).
+const NO_FAMILY: i32 = 97;
+const NO_CALL: i32 = 38;
+
+/// Returns whether AF_XDP can be had in this thread's network namespace. If not, reports and records that the
+/// test did not run.
+#[must_use]
+pub fn has_xdp() -> bool {
+    run("ip link add xdpprobe0 type veth peer name xdpprobe1");
+    run("ip link set xdpprobe1 up");
+    run("ip link set xdpprobe0 up");
+    let opened = Xdp::open("xdpprobe0", &XdpOptions::default());
+    run("ip link del xdpprobe0");
+    let why = match opened {
+        Err(why @ LinkError::Privilege { .. }) => why,
+        Err(LinkError::Os { source, what }) if matches!(source.raw_os_error(), Some(NO_FAMILY | NO_CALL)) => {
+            LinkError::Os { source, what }
+        }
+        _ => return true,
+    };
+    skip(thread::current().name().unwrap_or("a test"), &why.to_string());
+    false
 }
 
 /// Reports and records that a test did not run.

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use evenkeel::net::{Net, TcpListener, UdpSocket};
-use evenkeel_testing::{in_namespace, run};
+use evenkeel_testing::{has_xdp, in_namespace, run};
 
 /// The answers are waited for as long as a machine may leave a thread without a core.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -26,6 +26,9 @@ fn open() -> Net {
 #[test]
 fn threads_with_a_socket_each_are_served_side_by_side() {
     in_namespace(&[], || {
+        if !has_xdp() {
+            return;
+        }
         let net = open();
         let servers: Vec<_> = (0..3)
             .map(|n| {
@@ -65,6 +68,9 @@ fn threads_with_a_socket_each_are_served_side_by_side() {
 #[test]
 fn a_flooded_socket_costs_the_other_no_answer() {
     in_namespace(&[], || {
+        if !has_xdp() {
+            return;
+        }
         let net = open();
         // Nobody reads from it.
         let flooded = UdpSocket::bind(&net, "0.0.0.0:9").unwrap();
@@ -96,6 +102,9 @@ fn a_flooded_socket_costs_the_other_no_answer() {
 #[test]
 fn streams_of_threads_arrive_whole() {
     in_namespace(&[], || {
+        if !has_xdp() {
+            return;
+        }
         let net = open();
         let listener = TcpListener::bind(&net, "0.0.0.0:80").unwrap();
         let server = thread::spawn(move || {

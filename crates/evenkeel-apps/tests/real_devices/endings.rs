@@ -9,6 +9,7 @@ use evenkeel::raw::host::{AddInterfaceError, Host};
 use evenkeel::raw::receive::Architecture;
 use evenkeel::raw::time::Clock;
 use evenkeel::{Ended, Engine};
+use evenkeel_testing::has_xdp;
 
 use crate::conversation::echo;
 use crate::stand::{KERNEL_V4, Link, Stand, US_V4, address_kernel, addresses, config, wait_for};
@@ -71,7 +72,11 @@ fn nothing_is_left_behind_on_packet() {
 
 #[test]
 fn nothing_is_left_behind_on_xdp() {
-    in_namespace(|| nothing_is_left_behind(Link::Xdp));
+    in_namespace(|| {
+        if has_xdp() {
+            nothing_is_left_behind(Link::Xdp);
+        }
+    });
 }
 
 /// `done` is called before every halt, hence after every frame.
@@ -79,6 +84,9 @@ fn nothing_is_left_behind_on_xdp() {
 fn a_run_ends_with_the_frame_that_completes_it() {
     for link in [Link::Tap, Link::Packet, Link::Xdp] {
         in_namespace(move || {
+            if link == Link::Xdp && !has_xdp() {
+                return;
+            }
             let mut engine = engine(link, Architecture::SoftLrp);
             let sender = thread::spawn(|| {
                 pause(Duration::from_millis(300));
@@ -98,6 +106,9 @@ fn a_run_ends_with_the_frame_that_completes_it() {
 fn a_device_that_is_removed_ends_the_run() {
     for link in [Link::Tap, Link::Packet, Link::Xdp] {
         in_namespace(move || {
+            if link == Link::Xdp && !has_xdp() {
+                return;
+            }
             let stand = Stand::start(link, config(Architecture::SoftLrp), vec![echo(None)], None);
             run(&format!("ping -c 1 -W 5 {US_V4}"));
             run(&format!("ip link del {}", stand.device));

@@ -68,6 +68,13 @@ pub(crate) const fn lossy_nearby() -> Conditions {
     Conditions { delay: Duration::from_micros(200), reordering_delay: Duration::from_micros(100), ..lossy() }
 }
 
+impl Way {
+    /// Returns whether this machine has what the way needs. If not, the test counts as skipped.
+    pub(crate) fn is_there(self) -> bool {
+        !matches!(self, Self::Xdp) || evenkeel_testing::has_xdp()
+    }
+}
+
 /// Runs `test` in a network namespace of its own.
 pub(crate) fn in_namespace(test: impl FnOnce() + Send + 'static) {
     evenkeel_testing::in_namespace(&[&PROGRAMS], test);
