@@ -45,9 +45,10 @@ pub(super) fn segments(tcp: &TcpReport) -> String {
 /// Returns two lines about a connection, as `ss -ti` shows it.
 pub(super) fn connection(connection: &ConnectionReport) -> String {
     let c = connection;
+    let [receive_queue, send_queue] = [c.receive_queue, c.send_queue].map(|bytes| count(bytes as u64));
     let mut text = format!(
-        "{:<12} recv-q {:<7} send-q {:<7} {}  {}\n        {}",
-        c.state, c.receive_queue, c.send_queue, c.local, c.peer, c.congestion_control
+        "{:<12} recv-q {receive_queue:<7} send-q {send_queue:<7} {}  {}\n        {}",
+        c.state, c.local, c.peer, c.congestion_control
     );
     for option in &c.options {
         text.push_str(&format!(" {option}"));
