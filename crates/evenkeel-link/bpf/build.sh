@@ -3,6 +3,7 @@
 set -e
 cd "$(dirname "$0")"
 object=${1:-demux.o}
-clang -O2 -g -fno-strict-aliasing -Wall -Wextra -Werror -target bpf -c demux.c -o "$object"
+# The object is the same wherever it is compiled.
+clang -O2 -g -fno-strict-aliasing -Wall -Wextra -Werror -fdebug-compilation-dir=. -target bpf -c demux.c -o "$object"
 # Types of the maps stay; the kernel needs no others.
 llvm-strip -g -R .BTF.ext -R .rel.BTF.ext "$object"
