@@ -44,7 +44,7 @@ use evenkeel_core::wire::EthernetAddress;
 use rustix::event::epoll;
 
 pub use self::program::Counters as XdpCounters;
-use self::program::Program;
+use self::program::{CAPABILITIES, Program};
 use self::queue::{Ahead, Queue, SharedUmem};
 use self::rings::{OnQueue, Rings};
 use self::socket::{DeviceQueue, First};
@@ -64,8 +64,8 @@ pub struct XdpOptions {
     /// The number of frames that the shared receive ring of each queue holds, rounded up to a power of two.
     /// Default 2048; from 64 to 4096.
     pub ring_pkts: usize,
-    /// The queues of the device to use; none for all of them. Frames that arrive at other queues go to the
-    /// kernel.
+    /// The queues of the device to use; none for all of them. Frames for us that arrive at other queues are
+    /// dropped and counted.
     pub queues: Vec<u32>,
     /// Our hardware address.
     pub address: Address,
@@ -202,7 +202,6 @@ impl Opening<'_> {
     }
 
     fn fail(&self, source: io::Error) -> LinkError {
-        const CAPABILITIES: &str = "CAP_NET_ADMIN,CAP_NET_RAW,CAP_BPF";
         LinkError::of_device(self.device.name(), "open AF_XDP sockets on", CAPABILITIES, source)
     }
 

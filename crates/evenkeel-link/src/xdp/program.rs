@@ -13,7 +13,8 @@ use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use evenkeel_core::demux::Change;
 use evenkeel_core::id::ChannelId;
 
-use self::object::{CAPABILITIES, error_of, missing, take_map};
+pub(super) use self::object::CAPABILITIES;
+use self::object::{error_of, missing, take_map};
 use self::table::Table;
 use crate::error::LinkError;
 use crate::netdev::device_index;

@@ -9,7 +9,7 @@ use aya::maps::{Map, MapError};
 use crate::error::LinkError;
 
 /// The capabilities that loading and attaching takes.
-pub(super) const CAPABILITIES: &str = "CAP_BPF,CAP_NET_ADMIN,CAP_PERFMON";
+pub(in crate::xdp) const CAPABILITIES: &str = "CAP_BPF,CAP_NET_ADMIN,CAP_NET_RAW,CAP_PERFMON";
 
 /// Takes a map out of a loaded object.
 pub(super) fn take_map<M>(object: &mut Ebpf, name: &str) -> Result<M, LinkError>
