@@ -226,8 +226,9 @@ impl Architecture {
     }
 }
 
-/// The names of the sockets on the veth pair.
+/// The name of the kernel's socket on the veth pair.
 pub const KERNEL: &str = "kernel";
+/// The name of our socket there.
 pub const OVER_XDP: &str = "ni-lrp, xdp";
 
 impl Demonstration {

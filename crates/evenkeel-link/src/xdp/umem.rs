@@ -138,7 +138,10 @@ impl Umem {
         self.completion.release();
         let wanted = self.ring_pkts + SPARE_PKTS + self.others.pkts();
         let lacking = wanted.saturating_sub(self.fill.len()).min(free.len().saturating_sub(SEND_PKTS));
-        for chunk in free.drain(free.len() - lacking..).rev() {
+        // Neighbours follow each other, which the prefetchers of processors see.
+        let from = free.len() - lacking;
+        free[from..].sort_unstable();
+        for chunk in free.drain(from..) {
             self.fill.write(u64::from(chunk) * CHUNK_BYTES as u64);
         }
         if lacking > 0 {
