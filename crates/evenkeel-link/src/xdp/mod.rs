@@ -38,12 +38,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_core::bpf::Program as Bpf;
 use evenkeel_core::demux::Change;
+use evenkeel_core::drop::Reason;
 use evenkeel_core::frame::{Frame, Pool};
 use evenkeel_core::interface::{Demultiplexer, Interface, Properties, RxQueue, TxQueue};
 use evenkeel_core::wire::EthernetAddress;
 use rustix::event::epoll;
 
-pub use self::program::Counters as XdpCounters;
 use self::program::{CAPABILITIES, Program};
 use self::queue::{Ahead, Queue, SharedUmem};
 use self::rings::{OnQueue, Rings};
@@ -260,18 +260,16 @@ impl Interface for Xdp {
         }
     }
 
+    fn dropped(&self) -> Vec<(Reason, u64)> {
+        self.program.lock().unwrap_or_else(PoisonError::into_inner).dropped()
+    }
+
     fn demultiplexer(&mut self) -> Option<Box<dyn Demultiplexer>> {
         Some(Box::new(self.rings.take()?))
     }
 }
 
 impl Xdp {
-    /// Returns the numbers of frames that the XDP program has dropped, which no receive ring counts.
-    #[must_use]
-    pub fn dropped(&self) -> XdpCounters {
-        self.program.lock().unwrap_or_else(PoisonError::into_inner).counters()
-    }
-
     /// Takes what the rings of channels have reported. Which they are shows in memory.
     fn forget_events(&self) {
         const EVENTS_PER_CALL: usize = 64;

@@ -149,8 +149,23 @@ impl RxQueue for Queue {
         if effort == Effort::Memory {
             return None;
         }
-        let counted = sockopt::xdp_statistics(&self.socket);
-        let lost = counted.map_or(0, |counted| counted.rx_dropped + counted.rx_ring_full.unwrap_or(0));
-        Some(RxCounters::missed(lost + self.unusable))
+        let counted = sockopt::xdp_statistics(&self.socket).ok();
+        let (no_chunk, full) =
+            counted.map_or((0, 0), |counted| (counted.rx_dropped, counted.rx_ring_full.unwrap_or(0)));
+        let no_buffer = no_chunk + self.unusable;
+        Some(RxCounters { missed: full + no_buffer, no_buffer, ..RxCounters::default() })
+    }
+}
+
+/// Gives the chunks of frames that nobody took back: a ring closes while others use the memory.
+impl Drop for Queue {
+    fn drop(&mut self) {
+        let mut umem = self.umem.lock();
+        self.vector.drain(..).chain(self.spare.drain(..)).for_each(|frame| umem.take_back(frame));
+        while let Some(descriptor) = self.ring.read() {
+            let frame = umem.receive(descriptor);
+            frame.into_iter().for_each(|frame| umem.take_back(frame));
+        }
+        self.ring.release();
     }
 }
