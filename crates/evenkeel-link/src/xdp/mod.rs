@@ -12,6 +12,7 @@
 //! | `socket.rs` | opening sockets, waking the kernel |
 //! | `queue.rs`, `transmit.rs` | the receive and the transmit side of a device's queue |
 //! | `rings.rs` | channels with rings of their own: the demultiplexer |
+//! | `witness.rs` | noticing the end of the device and of the program |
 //! | `program.rs`, `program/` | the XDP program, `bpf/demux.c`; its copy of the host's table |
 //!
 //! **Receive** copies nothing on our side: a frame lies in the memory that was given to the kernel, until the
@@ -30,13 +31,13 @@ mod rings;
 mod socket;
 mod transmit;
 mod umem;
+mod witness;
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel_core::bpf::Program as Bpf;
 use evenkeel_core::demux::Change;
 use evenkeel_core::drop::Reason;
 use evenkeel_core::frame::{Frame, Pool};
@@ -49,14 +50,13 @@ use self::queue::{Ahead, Queue, SharedUmem};
 use self::rings::{OnQueue, Rings};
 use self::socket::{DeviceQueue, First};
 use self::transmit::{CALL_PKTS, Transmit};
-use self::umem::{FILL_PKTS, MTU_MAX};
+use self::umem::{FILL_PKTS, MIB, MTU_MAX};
+use self::witness::Witness;
 use crate::claim::Claim;
 use crate::device::{Descriptors, Device, DeviceInfo, IN_TRANSIT_PKTS, QUEUES_MAX, Status};
 use crate::error::LinkError;
 use crate::hardware::Address;
 use crate::netdev::{KernelCounters, NetDevice};
-use crate::socket::{Presence, be_promiscuous, packet_socket};
-use crate::sys;
 
 /// Options for opening a network device through AF_XDP.
 #[derive(Debug, Clone)]
@@ -81,8 +81,6 @@ impl Default for XdpOptions {
 const EVENTS: usize = QUEUES_MAX;
 /// The descriptor of the packet socket.
 const WITNESS: usize = EVENTS + 1;
-/// An Ethertype for local experiments (IEEE 802). The kernel does nothing else for a socket that asks for it.
-const UNUSED: u16 = 0x88b6;
 /// Chunks of a queue that no receive ring may hold, so that there is always one for the next frame.
 const SPARE_PKTS: usize = 64;
 
@@ -99,9 +97,7 @@ pub struct Xdp {
     counters: KernelCounters,
     /// The program is detached with its last owner.
     program: Arc<Mutex<Program>>,
-    /// A packet socket that keeps the device promiscuous, and reports its end: AF_XDP sockets do not.
-    witness: Arc<OwnedFd>,
-    presence: Presence,
+    witness: Witness,
     device: Arc<NetDevice>,
     _claim: Claim,
 }
@@ -140,15 +136,19 @@ impl Opening<'_> {
         let kernel_address = self.kernel_address;
         let name = self.device.name();
         let fail = |source| self.fail(source);
-        let witness = self.witness().map_err(fail)?;
+        let shares_mac = address == kernel_address;
+        let witness = Witness::open(self.index, shares_mac).map_err(fail)?;
         let ring_pkts = self.options.ring_pkts.clamp(64, FILL_PKTS / 2).next_power_of_two();
         let firsts = self.first_sockets(ring_pkts)?;
-        let mut program = Program::load(address == kernel_address)?;
+        let mut program = Program::load(shares_mac)?;
         program.apply(Change::Hardware(address))?;
         for (at, first) in &firsts {
             program.set_socket(at.queue, 0, first.socket.as_fd())?;
         }
         program.attach(name)?;
+        if !shares_mac {
+            witness.watch(address).map_err(fail)?;
+        }
         let program = Arc::new(Mutex::new(program));
         let events =
             Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| fail(error.into()))?);
@@ -184,21 +184,10 @@ impl Opening<'_> {
             events,
             counters: KernelCounters::open(&self.device),
             program,
-            witness: Arc::new(witness),
-            presence: Presence::of(self.index),
+            witness,
             device: self.device,
             _claim: claim,
         })
-    }
-
-    /// Opens a packet socket that receives nothing. It becomes readable when the device goes down, as it also
-    /// does before it is removed.
-    fn witness(&self) -> io::Result<OwnedFd> {
-        let socket = packet_socket()?;
-        sys::attach_filter(socket.as_fd(), &Bpf::everything(0))?;
-        sys::bind_packet(socket.as_fd(), self.index, UNUSED)?;
-        be_promiscuous(socket.as_fd(), self.index)?;
-        Ok(socket)
     }
 
     fn fail(&self, source: io::Error) -> LinkError {
@@ -214,6 +203,9 @@ impl Opening<'_> {
                 Ok(first) => Ok(Some((at, first))),
                 // The kernel has no queue of this number.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(None),
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                    Err(LinkError::LockedMemory { name: self.device.name().to_owned(), mib: MIB })
+                }
                 Err(error) => Err(self.fail(error)),
             }
         };
@@ -253,15 +245,17 @@ impl Interface for Xdp {
         match number {
             EVENTS => self.forget_events(),
             WITNESS => {
-                self.presence.set_readable(false, &self.witness);
-                self.presence.check(&self.device, &self.status);
+                if self.witness.set_readable(&self.device, &self.status) {
+                    let attached = self.lock_program().attach(self.device.name());
+                    self.witness.record_attempt(attached.is_ok(), &self.status);
+                }
             }
             _ => {}
         }
     }
 
     fn dropped(&self) -> Vec<(Reason, u64)> {
-        self.program.lock().unwrap_or_else(PoisonError::into_inner).dropped()
+        self.lock_program().dropped()
     }
 
     fn demultiplexer(&mut self) -> Option<Box<dyn Demultiplexer>> {
@@ -270,6 +264,10 @@ impl Interface for Xdp {
 }
 
 impl Xdp {
+    fn lock_program(&self) -> MutexGuard<'_, Program> {
+        self.program.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes what the rings of channels have reported. Which they are shows in memory.
     fn forget_events(&self) {
         const EVENTS_PER_CALL: usize = 64;
@@ -290,7 +288,7 @@ impl Device for Xdp {
     fn info(&self) -> DeviceInfo {
         let descriptors = Descriptors::new(self.queues.iter().map(|queue| Arc::clone(queue.socket())));
         descriptors.insert(EVENTS, Arc::clone(&self.events));
-        descriptors.insert(WITNESS, Arc::clone(&self.witness));
+        descriptors.insert(WITNESS, Arc::clone(self.witness.socket()));
         DeviceInfo {
             descriptors,
             rings_in_memory: true,

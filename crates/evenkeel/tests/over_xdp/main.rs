@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod counted;
+mod faults;
 mod kernel;
 
 use std::io::{Read as _, Write as _};
