@@ -11,6 +11,7 @@
 //! | `umem.rs` | the memory of a queue of the device, with its fill and completion rings |
 //! | `socket.rs` | opening sockets, waking the kernel |
 //! | `queue.rs`, `transmit.rs` | the receive and the transmit side of a device's queue |
+//! | `marks.rs` | how full each receive ring is, for the XDP program |
 //! | `rings.rs` | channels with rings of their own: the demultiplexer |
 //! | `witness.rs` | noticing the end of the device and of the program |
 //! | `program.rs`, `program/` | the XDP program, `bpf/demux.c`; its copy of the host's table |
@@ -24,6 +25,7 @@
 //! **Checksums are completed here** as of packet sockets. AF_XDP does not say which are unfinished: see
 //! `unfinished.rs`.
 
+mod marks;
 mod program;
 mod queue;
 mod ring;
@@ -46,11 +48,11 @@ use evenkeel_core::wire::EthernetAddress;
 use rustix::event::epoll;
 
 use self::program::{CAPABILITIES, Program};
-use self::queue::{Ahead, Queue, SharedUmem};
+use self::queue::{Ahead, Queue, Received, SharedUmem};
 use self::rings::{OnQueue, Rings};
 use self::socket::{DeviceQueue, First};
 use self::transmit::{CALL_PKTS, Transmit};
-use self::umem::{FILL_PKTS, MIB, MTU_MAX};
+use self::umem::{FILL_PKTS, MIB, MTU_MAX, SPARE_PKTS};
 use self::witness::Witness;
 use crate::claim::Claim;
 use crate::device::{Descriptors, Device, DeviceInfo, IN_TRANSIT_PKTS, QUEUES_MAX, Status};
@@ -81,8 +83,6 @@ impl Default for XdpOptions {
 const EVENTS: usize = QUEUES_MAX;
 /// The descriptor of the packet socket.
 const WITNESS: usize = EVENTS + 1;
-/// Chunks of a queue that no receive ring may hold, so that there is always one for the next frame.
-const SPARE_PKTS: usize = 64;
 
 /// A network device of the kernel, as an interface whose frames an XDP program classifies.
 #[derive(Debug)]
@@ -142,8 +142,9 @@ impl Opening<'_> {
         let firsts = self.first_sockets(ring_pkts)?;
         let mut program = Program::load(shares_mac)?;
         program.apply(Change::Hardware(address))?;
+        let mut marks = Vec::new();
         for (at, first) in &firsts {
-            program.set_socket(at.queue, 0, first.socket.as_fd())?;
+            marks.push(program.set_socket(at.queue, 0, first.socket.as_fd(), ring_pkts)?);
         }
         program.attach(name)?;
         if !shares_mac {
@@ -156,11 +157,12 @@ impl Opening<'_> {
         let (mut queues, mut on_queues, mut transmit) = (Vec::new(), Vec::new(), None);
         let completes = firsts.iter().any(|(_, first)| !first.zero_copy);
         let ahead = Ahead::default();
-        for (at, First { socket, receive, transmit: ring, umem, .. }) in firsts {
+        for ((at, first), mark) in firsts.into_iter().zip(marks) {
+            let First { socket, receive, transmit: ring, umem, .. } = first;
             let umem = SharedUmem::new(umem);
             on_queues.push(OnQueue { at, first: Arc::clone(&socket), umem: umem.clone() });
-            let queue = Queue::new(receive, umem.clone(), Arc::clone(&socket), ahead.clone(), completes);
-            queues.push(queue);
+            let received = Received { ring: receive, umem: umem.clone(), mark };
+            queues.push(Queue::new(received, Arc::clone(&socket), ahead.clone(), completes));
             transmit.get_or_insert(Transmit { ring, umem, socket, device: Arc::clone(&self.device) });
         }
         let transmit = transmit.ok_or(io::ErrorKind::NotFound).map_err(|error| fail(error.into()))?;

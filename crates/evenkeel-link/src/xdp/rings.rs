@@ -11,7 +11,7 @@ use evenkeel_core::interface::{Arrived, Burst, Demultiplexer, Effort, Opened, Rx
 use rustix::event::epoll;
 
 use super::program::{Program, SLOTS};
-use super::queue::{Ahead, Queue, SharedUmem};
+use super::queue::{Ahead, Queue, Received, SharedUmem};
 use super::ring::Shared;
 use super::socket::{DeviceQueue, open_further};
 use crate::error::LinkError;
@@ -19,6 +19,9 @@ use crate::error::LinkError;
 /// The smallest and the largest ring of a channel, in frames on each queue of the device.
 const RING_PKTS_MIN: usize = 64;
 const RING_PKTS_MAX: usize = 1024;
+/// A ring holds this many times the frames of the channel's queue, for the time when its receiver waits for
+/// the core.
+const TIMES: usize = 4;
 /// Each new ring takes at most this part of the room that is left, so that there is some for later ones.
 const PART: usize = 8;
 
@@ -129,9 +132,11 @@ impl Rings {
 
     /// Returns the length of the next ring: a part of the room that is left. `None` if that is too small.
     fn next_ring_pkts(&self, capacity_pkts: usize) -> Option<usize> {
-        let most = (self.room_pkts / PART).min(RING_PKTS_MAX);
-        let pkts = if most.is_power_of_two() { most } else { most.next_power_of_two() / 2 };
-        (pkts >= RING_PKTS_MIN.max(capacity_pkts.next_power_of_two().min(RING_PKTS_MAX))).then_some(pkts)
+        let wanted = (capacity_pkts * TIMES).clamp(RING_PKTS_MIN, RING_PKTS_MAX).next_power_of_two();
+        let most = self.room_pkts / PART;
+        let most = if most.is_power_of_two() { most } else { most.next_power_of_two() / 2 };
+        let pkts = wanted.min(most);
+        (pkts >= capacity_pkts.clamp(RING_PKTS_MIN, RING_PKTS_MAX).next_power_of_two()).then_some(pkts)
     }
 
     fn open_rings(
@@ -148,8 +153,11 @@ impl Rings {
             let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
             epoll::add(&self.events, &socket, epoll::EventData::new_u64(slot.into()), flags)
                 .map_err(|error| fail(error.into()))?;
-            self.with_program(|program| program.set_socket(at.queue, slot, socket.as_fd()))?;
-            rings.push(Queue::new(ring, umem.clone(), socket, self.ahead.clone(), self.completes));
+            umem.lock().resize(ring_pkts, 0);
+            let mark =
+                self.with_program(|program| program.set_socket(at.queue, slot, socket.as_fd(), ring_pkts))?;
+            let received = Received { ring, umem: umem.clone(), mark };
+            rings.push(Queue::new(received, socket, self.ahead.clone(), self.completes));
         }
         let bell = Arc::new(Bell::new(rings.iter().map(Queue::shared), Arc::clone(&self.armed)));
         self.own.push(Own { channel, slot, ring_pkts, bell: Arc::clone(&bell) });
@@ -188,6 +196,7 @@ impl Demultiplexer for Rings {
         bell.disarm();
         for queue in &self.queues {
             self.with_program(|program| program.remove_socket(queue.at.queue, slot));
+            queue.umem.lock().resize(0, ring_pkts);
         }
         self.room_pkts += ring_pkts;
     }

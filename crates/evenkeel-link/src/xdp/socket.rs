@@ -40,7 +40,7 @@ impl First {
     pub(super) fn open(at: DeviceQueue, ring_pkts: u32) -> io::Result<Self> {
         let socket = open()?;
         let fd = socket.as_fd();
-        let umem = Umem::register(fd)?;
+        let umem = Umem::register(fd, ring_pkts as usize)?;
         sockopt::set_xdp_tx_ring_size(fd, SEND_PKTS as u32)?;
         let receive = receive_ring(fd, ring_pkts)?;
         let offsets = sockopt::xdp_mmap_offsets(fd)?;

@@ -28,9 +28,10 @@ use crate::sys::Mapping;
 pub(super) const CHUNK_BYTES: usize = 2048;
 /// The largest MTU whose frames, with a VLAN tag, a chunk can hold.
 pub(super) const MTU_MAX: usize = CHUNK_BYTES - 256 - 18;
-/// Entries of the fill ring, and chunks for it: more than all receive rings of the queue hold together, or a
-/// full one would leave none for the others.
+/// Entries of the fill ring, and chunks for it: the most that all receive rings of the queue may hold.
 pub(super) const FILL_PKTS: usize = 8192;
+/// Chunks of the fill ring beyond what receive rings hold, so that there is always one for the next frame.
+pub(super) const SPARE_PKTS: usize = 64;
 /// Entries of the transmit and of the completion ring, and chunks that are kept for sending.
 pub(super) const SEND_PKTS: usize = 2048;
 /// Chunks that the host may hold. Beyond, frames are copied to the host's own buffers.
@@ -63,13 +64,16 @@ pub(super) struct Umem {
     free: Vec<u32>,
     /// The number of frames that the host has.
     lent: usize,
+    /// The number of chunks in the fill ring when it is full enough. More would only be colder: each chunk
+    /// costs the kernel two pages' translations and some cache lines, and all take turns.
+    fill_pkts: usize,
     fill: Producer<u64>,
     completion: Consumer<u64>,
 }
 
 impl Umem {
-    /// Allocates memory and registers it with a socket.
-    pub(super) fn register(socket: BorrowedFd<'_>) -> io::Result<Self> {
+    /// Allocates memory and registers it with a socket, whose receive ring holds `ring_pkts`.
+    pub(super) fn register(socket: BorrowedFd<'_>, ring_pkts: usize) -> io::Result<Self> {
         let memory = Mapping::anonymous(CHUNKS * CHUNK_BYTES)?;
         let base = memory.base() as usize;
         sockopt::set_xdp_umem_reg(
@@ -90,13 +94,21 @@ impl Umem {
         let completion = Consumer::map(socket, XDP_UMEM_PGOFF_COMPLETION_RING, offsets.cr, SEND_PKTS as u32)?;
         let region = Region::over(memory, CHUNK_BYTES);
         let free = (0..CHUNKS as u32).rev().collect();
-        let mut umem = Self { region, base, free, lent: 0, fill, completion };
+        let fill_pkts = ring_pkts + SPARE_PKTS;
+        let mut umem = Self { region, base, free, lent: 0, fill_pkts, fill, completion };
         umem.refill();
         Ok(umem)
     }
 
-    /// Collects chunks that the host and the kernel are done with, and gives the kernel as many as it may
-    /// have. Returns whether the kernel has to be woken for them.
+    /// Keeps chunks for another receive ring, or gives them up if there is one less. A full ring must leave
+    /// some for the others, also while the host sleeps.
+    pub(super) fn resize(&mut self, more_pkts: usize, less_pkts: usize) {
+        self.fill_pkts = (self.fill_pkts + more_pkts).saturating_sub(less_pkts);
+        self.refill();
+    }
+
+    /// Collects chunks that the host and the kernel are done with, and gives the kernel as many as all
+    /// receive rings may ask for. Returns whether the kernel has to be woken for them.
     pub(super) fn refill(&mut self) -> bool {
         let Self { region, free, lent, .. } = self;
         region.returned(|chunk| {
@@ -107,15 +119,15 @@ impl Umem {
             free.push((offset as usize / CHUNK_BYTES) as u32);
         }
         self.completion.release();
-        let mut any = false;
-        while free.len() > SEND_PKTS && self.fill.has_room() {
-            let Some(chunk) = free.pop() else { break };
-            any |= self.fill.write(u64::from(chunk) * CHUNK_BYTES as u64);
+        let lacking =
+            self.fill_pkts.saturating_sub(self.fill.len()).min(free.len().saturating_sub(SEND_PKTS));
+        for chunk in free.drain(free.len() - lacking..).rev() {
+            self.fill.write(u64::from(chunk) * CHUNK_BYTES as u64);
         }
-        if any {
+        if lacking > 0 {
             self.fill.publish();
         }
-        any && self.fill.needs_wakeup()
+        lacking > 0 && self.fill.needs_wakeup()
     }
 
     /// Returns whether the host may have another chunk.
