@@ -10,18 +10,21 @@ use std::sync::Arc;
 use evenkeel_core::bpf::{Instruction, Program as Bpf};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::EthernetAddress;
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use crate::clock::Clock;
 use crate::device::Status;
 use crate::netdev::NetDevice;
-use crate::socket::{Presence, be_promiscuous, packet_socket};
+use crate::socket::{Presence, be_promiscuous, packet_socket, shut};
 use crate::sys;
 
 /// An Ethertype for local experiments (IEEE 802). The kernel does nothing else for a socket that asks for it.
 const UNUSED: u16 = 0x88b6;
 /// The time between two attempts to attach the program again.
 const AGAIN: Duration = Duration::from_millis(500);
+/// The most frames taken from the socket in one call. Others make it readable again.
+const FRAMES_PER_CALL: usize = 64;
 /// The number of attempts in a row that fail before the program counts as replaced.
 const ATTEMPTS: u32 = 6;
 
@@ -61,20 +64,27 @@ impl Witness {
 
     /// Records that the socket is readable. Returns whether the program is to be attached again.
     pub(super) fn set_readable(&mut self, device: &NetDevice, status: &Status) -> bool {
+        // An error is fetched first, as reading would.
+        self.presence.set_readable(false, &self.socket);
         let has_frames = self.take_frames();
-        self.presence.set_readable(has_frames, &self.socket);
         self.presence.check(device, status);
         let now = self.clock.now();
         has_frames && self.attempted.is_none_or(|(last, _)| now >= last + AGAIN)
     }
 
-    /// Takes all frames of the socket. Returns whether there was one.
-    fn take_frames(&self) -> bool {
-        let mut any = false;
-        while recv(&self.socket, &mut [0_u8; 1], RecvFlags::DONTWAIT).is_ok() {
-            any = true;
+    /// Takes frames from the socket. Returns whether there was one.
+    fn take_frames(&mut self) -> bool {
+        for taken in 0..FRAMES_PER_CALL {
+            match recv(&self.socket, &mut [0_u8; 1], RecvFlags::DONTWAIT) {
+                Ok(_) => {}
+                Err(Errno::AGAIN) => return taken > 0,
+                Err(_) => {
+                    self.presence.set_down();
+                    return taken > 0;
+                }
+            }
         }
-        any
+        true
     }
 
     /// Records an attempt to attach the program. Fails `status` after several in vain.
@@ -84,6 +94,7 @@ impl Witness {
         let count = if is_attached { 0 } else { before + 1 };
         self.attempted = Some((now, count));
         if count >= ATTEMPTS {
+            shut(&self.socket);
             status.fail("another XDP program has taken the place of ours".to_owned());
         }
     }

@@ -153,13 +153,15 @@ fn a_program_that_takes_the_place_of_ours_ends_the_device() {
         // No frame comes in between, so ours is not attached again.
         served.far.run("ip link set kernel0 down");
         detach();
-        // With empty tables, it leaves everything to the kernel.
+        // With empty tables, it leaves the rest to the kernel.
         let object = concat!(env!("CARGO_MANIFEST_DIR"), "/../evenkeel-link/bpf/demux.o");
         run(&format!("ip link set ek0 xdp obj {object} sec xdp"));
         served.far.run("ip link set kernel0 up");
         wait_for("the end of the device", || served.net.failed_device().is_some());
         let failed = served.net.failed_device().unwrap();
         assert!(failed.contains("another XDP program"), "{failed}");
+        // We hold nothing of the device.
+        run("ip link set ek0 xdp off");
         served.far.here(|| wait_for("the kernel's answer", kernel::answers));
     });
 }
