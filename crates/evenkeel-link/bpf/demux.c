@@ -31,11 +31,14 @@ static long (*const redirect)(void *map, u64 key, u64 flags) = (void *)51;
 
 /* A decision: what happens, and in the low half the slot or the reason. */
 enum { UNDECIDED = 0, TO_SLOT = 0x10000, PASS = 0x20000, DROP = 0x30000 };
-enum { UNKNOWN_ETHERTYPE, MALFORMED, NOT_LOCAL, NO_SOCKET, REASONS };
+enum { UNKNOWN_ETHERTYPE, MALFORMED, NOT_LOCAL, UNUSED_QUEUE, TOO_LONG, REASONS };
 
 enum { SLOTS = 64, QUEUES = 16 };
 enum { V4, V6 };
 enum { UDP, OPENING, OTHER, USES };
+
+/* Bytes of a frame that a chunk of AF_XDP holds: 2 KiB, without the headroom of the kernel. */
+enum { FRAME_MAX = 2048 - 256 };
 
 /* Headers of IPv6 that are followed at most. */
 enum { HEADERS_MAX = 18 };
@@ -556,19 +559,21 @@ INLINE int deliver(struct xdp_md *context, u32 slot)
 	const struct mark *mark = lookup(&marks, &at);
 	struct arrivals *arrived;
 
+	if (context->data_end - context->data > FRAME_MAX)
+		return drop(TOO_LONG);
 	if (!mark || !mark->limit) {
 		at = shared;
 		mark = lookup(&marks, &at);
 	}
 	arrived = lookup(&arrivals, &at);
 	if (!mark || !arrived || !mark->limit)
-		return drop(NO_SOCKET);
+		return drop(UNUSED_QUEUE);
 	if ((int)(arrived->frames - mark->taken) >= (int)mark->limit) {
 		__sync_fetch_and_add(&arrived->refused, 1);
 		return XDP_DROP;
 	}
 	if (redirect(&sockets, at, XDP_DROP) != XDP_REDIRECT)
-		return drop(NO_SOCKET);
+		return drop(UNUSED_QUEUE);
 	arrived->frames++;
 	return XDP_REDIRECT;
 }

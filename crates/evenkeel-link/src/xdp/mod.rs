@@ -13,6 +13,7 @@
 //! | `queue.rs`, `transmit.rs` | the receive and the transmit side of a device's queue |
 //! | `marks.rs` | how full each receive ring is, for the XDP program |
 //! | `rings.rs` | channels with rings of their own: the demultiplexer |
+//! | `witness.rs` | noticing the end of the device and of the program |
 //! | `program.rs`, `program/` | the XDP program, `bpf/demux.c`; its copy of the host's table |
 //!
 //! **Receive** copies nothing on our side: a frame lies in the memory that was given to the kernel, until the
@@ -32,33 +33,32 @@ mod rings;
 mod socket;
 mod transmit;
 mod umem;
+mod witness;
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel_core::bpf::Program as Bpf;
 use evenkeel_core::demux::Change;
+use evenkeel_core::drop::Reason;
 use evenkeel_core::frame::{Frame, Pool};
 use evenkeel_core::interface::{Demultiplexer, Interface, Properties, RxQueue, TxQueue};
 use evenkeel_core::wire::EthernetAddress;
 use rustix::event::epoll;
 
-pub use self::program::Counters as XdpCounters;
 use self::program::{CAPABILITIES, Program};
 use self::queue::{Ahead, Queue, Received, SharedUmem};
 use self::rings::{OnQueue, Rings};
 use self::socket::{DeviceQueue, First};
 use self::transmit::{CALL_PKTS, Transmit};
-use self::umem::{Awake, FILL_PKTS, MTU_MAX, SPARE_PKTS};
+use self::umem::{Awake, FILL_PKTS, MIB, MTU_MAX, SPARE_PKTS};
+use self::witness::Witness;
 use crate::claim::Claim;
 use crate::device::{Descriptors, Device, DeviceInfo, IN_TRANSIT_PKTS, QUEUES_MAX, Status};
 use crate::error::LinkError;
 use crate::hardware::Address;
 use crate::netdev::{KernelCounters, NetDevice};
-use crate::socket::{Presence, be_promiscuous, packet_socket};
-use crate::sys;
 
 /// Options for opening a network device through AF_XDP.
 #[derive(Debug, Clone)]
@@ -83,8 +83,6 @@ impl Default for XdpOptions {
 const EVENTS: usize = QUEUES_MAX;
 /// The descriptor of the packet socket.
 const WITNESS: usize = EVENTS + 1;
-/// An Ethertype for local experiments (IEEE 802). The kernel does nothing else for a socket that asks for it.
-const UNUSED: u16 = 0x88b6;
 
 /// A network device of the kernel, as an interface whose frames an XDP program classifies.
 #[derive(Debug)]
@@ -99,9 +97,7 @@ pub struct Xdp {
     counters: KernelCounters,
     /// The program is detached with its last owner.
     program: Arc<Mutex<Program>>,
-    /// A packet socket that keeps the device promiscuous, and reports its end: AF_XDP sockets do not.
-    witness: Arc<OwnedFd>,
-    presence: Presence,
+    witness: Witness,
     device: Arc<NetDevice>,
     _claim: Claim,
 }
@@ -140,17 +136,21 @@ impl Opening<'_> {
         let kernel_address = self.kernel_address;
         let name = self.device.name();
         let fail = |source| self.fail(source);
-        let witness = self.witness().map_err(fail)?;
+        let shares_mac = address == kernel_address;
+        let witness = Witness::open(self.index, shares_mac).map_err(fail)?;
         let ring_pkts = self.options.ring_pkts.clamp(64, FILL_PKTS / 2).next_power_of_two();
         let awake = Awake::default();
         let firsts = self.first_sockets(ring_pkts, &awake)?;
-        let mut program = Program::load(address == kernel_address)?;
+        let mut program = Program::load(shares_mac)?;
         program.apply(Change::Hardware(address))?;
         let mut marks = Vec::new();
         for (at, first) in &firsts {
             marks.push(program.set_socket(at.queue, 0, first.socket.as_fd(), ring_pkts)?);
         }
         program.attach(name)?;
+        if !shares_mac {
+            witness.watch(address).map_err(fail)?;
+        }
         let program = Arc::new(Mutex::new(program));
         let events =
             Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| fail(error.into()))?);
@@ -194,21 +194,10 @@ impl Opening<'_> {
             events,
             counters: KernelCounters::open(&self.device),
             program,
-            witness: Arc::new(witness),
-            presence: Presence::of(self.index),
+            witness,
             device: self.device,
             _claim: claim,
         })
-    }
-
-    /// Opens a packet socket that receives nothing. It becomes readable when the device goes down, as it also
-    /// does before it is removed.
-    fn witness(&self) -> io::Result<OwnedFd> {
-        let socket = packet_socket()?;
-        sys::attach_filter(socket.as_fd(), &Bpf::everything(0))?;
-        sys::bind_packet(socket.as_fd(), self.index, UNUSED)?;
-        be_promiscuous(socket.as_fd(), self.index)?;
-        Ok(socket)
     }
 
     fn fail(&self, source: io::Error) -> LinkError {
@@ -224,6 +213,9 @@ impl Opening<'_> {
                 Ok(first) => Ok(Some((at, first))),
                 // The kernel has no queue of this number.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(None),
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                    Err(LinkError::LockedMemory { name: self.device.name().to_owned(), mib: MIB })
+                }
                 Err(error) => Err(self.fail(error)),
             }
         };
@@ -263,11 +255,17 @@ impl Interface for Xdp {
         match number {
             EVENTS => self.forget_events(),
             WITNESS => {
-                self.presence.set_readable(false, &self.witness);
-                self.presence.check(&self.device, &self.status);
+                if self.witness.set_readable(&self.device, &self.status) {
+                    let attached = self.lock_program().attach(self.device.name());
+                    self.witness.record_attempt(attached.is_ok(), &self.status);
+                }
             }
             _ => {}
         }
+    }
+
+    fn dropped(&self) -> Vec<(Reason, u64)> {
+        self.lock_program().dropped()
     }
 
     fn demultiplexer(&mut self) -> Option<Box<dyn Demultiplexer>> {
@@ -276,10 +274,8 @@ impl Interface for Xdp {
 }
 
 impl Xdp {
-    /// Returns the numbers of frames that the XDP program has dropped, which no receive ring counts.
-    #[must_use]
-    pub fn dropped(&self) -> XdpCounters {
-        self.program.lock().unwrap_or_else(PoisonError::into_inner).counters()
+    fn lock_program(&self) -> MutexGuard<'_, Program> {
+        self.program.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what the rings of channels have reported. Which they are shows in memory.
@@ -302,7 +298,7 @@ impl Device for Xdp {
     fn info(&self) -> DeviceInfo {
         let descriptors = Descriptors::new(self.queues.iter().map(|queue| Arc::clone(queue.socket())));
         descriptors.insert(EVENTS, Arc::clone(&self.events));
-        descriptors.insert(WITNESS, Arc::clone(&self.witness));
+        descriptors.insert(WITNESS, Arc::clone(self.witness.socket()));
         DeviceInfo {
             descriptors,
             rings_in_memory: true,

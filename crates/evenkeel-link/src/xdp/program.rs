@@ -12,6 +12,7 @@ use aya::programs::links::FdLink;
 use aya::programs::{Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use evenkeel_core::demux::Change;
+use evenkeel_core::drop::{IpDrop, LinkDrop, Reason};
 use evenkeel_core::id::ChannelId;
 
 pub(super) use self::object::CAPABILITIES;
@@ -41,18 +42,14 @@ pub(crate) enum Mode {
     Generic,
 }
 
-/// The numbers of frames to our hardware address that the program has dropped, by reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Neither ARP, IPv4 nor IPv6.
-    pub unknown_ethertype: u64,
-    /// A bad version or length in an IP header.
-    pub malformed: u64,
-    /// Not to an address of the host, and not to be forwarded.
-    pub not_local: u64,
-    /// For a receive queue without a socket in the shared slot.
-    pub no_socket: u64,
-}
+/// The reasons for which the program drops a frame, by their numbers.
+const REASONS: [Reason; 5] = [
+    Reason::Link(LinkDrop::UnknownEtherType),
+    Reason::Ip(IpDrop::Malformed),
+    Reason::Ip(IpDrop::NotLocal),
+    Reason::Link(LinkDrop::UnusedQueue),
+    Reason::Link(LinkDrop::TooLong),
+];
 
 /// A loaded XDP program with its maps.
 pub(crate) struct Program {
@@ -171,13 +168,13 @@ impl Program {
         self.table.apply(change)
     }
 
-    /// Returns the counters of dropped frames.
-    pub(crate) fn counters(&self) -> Counters {
-        let sum = |reason: u32| {
-            let of_cpus = self.counters.get(&reason, 0);
+    /// Returns the numbers of frames that the program has dropped, by reason.
+    pub(crate) fn dropped(&self) -> Vec<(Reason, u64)> {
+        let sum = |number: u32| {
+            let of_cpus = self.counters.get(&number, 0);
             of_cpus.map_or(0, |of_cpus| of_cpus.iter().sum())
         };
-        Counters { unknown_ethertype: sum(0), malformed: sum(1), not_local: sum(2), no_socket: sum(3) }
+        (0..).zip(REASONS).map(|(number, reason)| (reason, sum(number))).collect()
     }
 }
 

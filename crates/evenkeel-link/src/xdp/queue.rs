@@ -175,8 +175,11 @@ impl RxQueue for Queue {
         if effort == Effort::Memory {
             return None;
         }
-        let counted = sockopt::xdp_statistics(&self.socket);
-        let lost = counted.map_or(0, |counted| counted.rx_dropped + counted.rx_ring_full.unwrap_or(0));
-        Some(RxCounters::missed(self.received.mark.refused() + lost + self.unusable))
+        let counted = sockopt::xdp_statistics(&self.socket).ok();
+        let (no_chunk, unseen) =
+            counted.map_or((0, 0), |counted| (counted.rx_dropped, counted.rx_ring_full.unwrap_or(0)));
+        let no_buffer = no_chunk + self.unusable;
+        let missed = self.received.mark.refused() + unseen + no_buffer;
+        Some(RxCounters { missed, no_buffer, ..RxCounters::default() })
     }
 }

@@ -281,7 +281,12 @@ impl RxQueue for ChannelRing {
     }
 
     fn counters(&self, effort: Effort) -> Option<RxCounters> {
-        let all = self.rings.iter().map(|ring| Some(ring.counters(effort)?.missed));
-        Some(RxCounters::missed(all.sum::<Option<u64>>()?))
+        let mut sum = RxCounters::default();
+        for ring in &self.rings {
+            let RxCounters { missed, no_buffer, .. } = ring.counters(effort)?;
+            sum.missed += missed;
+            sum.no_buffer += no_buffer;
+        }
+        Some(sum)
     }
 }

@@ -39,6 +39,8 @@ pub(super) const SEND_PKTS: usize = 2048;
 /// Chunks that the host may hold. Beyond, frames are copied to the host's own buffers.
 const LENT_PKTS: usize = 2048;
 const CHUNKS: usize = FILL_PKTS + SEND_PKTS + LENT_PKTS;
+/// The memory of a queue in MiB.
+pub(super) const MIB: usize = (CHUNKS * CHUNK_BYTES) >> 20;
 
 // SAFETY: the mapping is initialized, stays in place until it is dropped, and is reached through frames only.
 // The kernel writes to a chunk only while it is in the fill ring, and reads it only while it is being sent:
