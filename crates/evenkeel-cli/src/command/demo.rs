@@ -25,7 +25,8 @@ use crate::{quantity, suggest, terminal};
 /// that peak. All numbers are counters, and every frame must be accounted for.
 ///
 /// The command prints a table and writes the curves to a page for any browser. It needs no root. As root it
-/// also floods the kernel's own UDP socket, on a veth pair in a network namespace that it removes afterwards.
+/// also floods the kernel's own UDP socket, and one of evenkeel over AF_XDP, on a veth pair in a network
+/// namespace that it removes afterwards.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Measure fewer, shorter points: about ten seconds, less exact.
@@ -55,7 +56,7 @@ pub(crate) struct Arguments {
     /// Seed everything random with SEED.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// Do not flood the kernel's own sockets, even as root.
+    /// Do not flood sockets on a veth pair, even as root.
     #[arg(long)]
     no_kernel: bool,
     /// Write the page with the curves to FILE.
