@@ -52,7 +52,7 @@ use self::queue::{Ahead, Queue, Received, SharedUmem};
 use self::rings::{OnQueue, Rings};
 use self::socket::{DeviceQueue, First};
 use self::transmit::{CALL_PKTS, Transmit};
-use self::umem::{FILL_PKTS, MIB, MTU_MAX, SPARE_PKTS};
+use self::umem::{Awake, FILL_PKTS, MIB, MTU_MAX, SPARE_PKTS};
 use self::witness::Witness;
 use crate::claim::Claim;
 use crate::device::{Descriptors, Device, DeviceInfo, IN_TRANSIT_PKTS, QUEUES_MAX, Status};
@@ -64,7 +64,7 @@ use crate::netdev::{KernelCounters, NetDevice};
 #[derive(Debug, Clone)]
 pub struct XdpOptions {
     /// The number of frames that the shared receive ring of each queue holds, rounded up to a power of two.
-    /// Default 2048; from 64 to 4096.
+    /// Default 1024; from 64 to 4096.
     pub ring_pkts: usize,
     /// The queues of the device to use; none for all of them. Frames for us that arrive at other queues are
     /// dropped and counted.
@@ -75,7 +75,7 @@ pub struct XdpOptions {
 
 impl Default for XdpOptions {
     fn default() -> Self {
-        Self { ring_pkts: 2048, queues: Vec::new(), address: Address::Own }
+        Self { ring_pkts: 1024, queues: Vec::new(), address: Address::Own }
     }
 }
 
@@ -139,7 +139,8 @@ impl Opening<'_> {
         let shares_mac = address == kernel_address;
         let witness = Witness::open(self.index, shares_mac).map_err(fail)?;
         let ring_pkts = self.options.ring_pkts.clamp(64, FILL_PKTS / 2).next_power_of_two();
-        let firsts = self.first_sockets(ring_pkts)?;
+        let awake = Awake::default();
+        let firsts = self.first_sockets(ring_pkts, &awake)?;
         let mut program = Program::load(shares_mac)?;
         program.apply(Change::Hardware(address))?;
         let mut marks = Vec::new();
@@ -167,8 +168,15 @@ impl Opening<'_> {
         }
         let transmit = transmit.ok_or(io::ErrorKind::NotFound).map_err(|error| fail(error.into()))?;
         let room_pkts = FILL_PKTS - ring_pkts - SPARE_PKTS;
-        let rings =
-            Rings::new(Arc::clone(&program), on_queues, room_pkts, ahead, completes, Arc::clone(&events));
+        let rings = Rings::new(
+            Arc::clone(&program),
+            on_queues,
+            room_pkts,
+            awake,
+            ahead,
+            completes,
+            Arc::clone(&events),
+        );
         let properties = Properties {
             mtu,
             queues: queues.len(),
@@ -197,11 +205,11 @@ impl Opening<'_> {
     }
 
     /// Opens the first socket of each queue that was asked for, or of each that the device has.
-    fn first_sockets(&self, ring_pkts: usize) -> Result<Vec<(DeviceQueue, First)>, LinkError> {
+    fn first_sockets(&self, ring_pkts: usize, awake: &Awake) -> Result<Vec<(DeviceQueue, First)>, LinkError> {
         let index = self.index.unsigned_abs();
         let open = |queue: u32| {
             let at = DeviceQueue { index, queue };
-            match First::open(at, ring_pkts as u32) {
+            match First::open(at, ring_pkts as u32, awake.clone()) {
                 Ok(first) => Ok(Some((at, first))),
                 // The kernel has no queue of this number.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(None),

@@ -53,6 +53,10 @@ impl Ahead {
     }
 }
 
+/// Frames that are taken from a ring at once, however few are asked for: locks and counters that the kernel
+/// shares are touched once for them.
+const VECTOR_PKTS: usize = 64;
+
 /// Frames in a receive ring. What is left at its end goes back to the memory of the queue.
 #[derive(Debug)]
 pub(super) struct Received {
@@ -103,14 +107,14 @@ impl Queue {
         &self.socket
     }
 
-    /// Takes up to `limit` frames from the ring into the vector.
-    fn draw(&mut self, limit: usize, burst: &mut dyn Burst) {
+    /// Takes a vector of frames from the ring.
+    fn draw(&mut self, burst: &mut dyn Burst) {
         let Received { ring, umem, mark } = &mut self.received;
         let mut umem = umem.lock();
         if umem.refill() {
             wake_receive(&self.socket);
         }
-        while self.vector.len() < limit {
+        while self.vector.len() < VECTOR_PKTS {
             let Some(descriptor) = ring.read() else { break };
             let Some(mut frame) = umem.receive(descriptor) else {
                 self.unusable += 1;
@@ -142,8 +146,10 @@ impl RxQueue for Queue {
     }
 
     fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
-        self.ahead.look();
-        self.draw(limit, burst);
+        if self.vector.is_empty() {
+            self.ahead.look();
+            self.draw(burst);
+        }
         let done = burst.take_vector(&mut Frames::first(&mut self.vector, limit), &mut self.spare);
         if !self.spare.is_empty() {
             let mut umem = self.received.umem.lock();

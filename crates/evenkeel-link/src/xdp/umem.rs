@@ -10,8 +10,10 @@
 //! ```
 
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use evenkeel_core::frame::{Frame, Memory, Region};
 use rustix::net::sockopt;
@@ -54,6 +56,27 @@ unsafe impl Memory for Mapping {
     }
 }
 
+/// The frames that further rings of a queue may take before the host runs again. A ring whose receiver sleeps
+/// does not count: its first frame wakes the host.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Awake(Arc<AtomicUsize>);
+
+impl Awake {
+    /// Counts a ring of `ring_pkts` whose receiver is awake from now on.
+    pub(super) fn add(&self, ring_pkts: usize) {
+        self.0.fetch_add(ring_pkts, Ordering::Relaxed);
+    }
+
+    /// Counts a ring no longer.
+    pub(super) fn remove(&self, ring_pkts: usize) {
+        self.0.fetch_sub(ring_pkts, Ordering::Relaxed);
+    }
+
+    fn pkts(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// The memory of a queue, and its fill and completion rings.
 #[derive(Debug)]
 pub(super) struct Umem {
@@ -64,16 +87,17 @@ pub(super) struct Umem {
     free: Vec<u32>,
     /// The number of frames that the host has.
     lent: usize,
-    /// The number of chunks in the fill ring when it is full enough. More would only be colder: each chunk
-    /// costs the kernel two pages' translations and some cache lines, and all take turns.
-    fill_pkts: usize,
+    /// The frames that the shared ring may hold.
+    ring_pkts: usize,
+    others: Awake,
     fill: Producer<u64>,
     completion: Consumer<u64>,
 }
 
 impl Umem {
-    /// Allocates memory and registers it with a socket, whose receive ring holds `ring_pkts`.
-    pub(super) fn register(socket: BorrowedFd<'_>, ring_pkts: usize) -> io::Result<Self> {
+    /// Allocates memory and registers it with a socket, whose receive ring of `ring_pkts` is the shared one.
+    /// `others` are further rings.
+    pub(super) fn register(socket: BorrowedFd<'_>, ring_pkts: usize, others: Awake) -> io::Result<Self> {
         let memory = Mapping::anonymous(CHUNKS * CHUNK_BYTES)?;
         let base = memory.base() as usize;
         sockopt::set_xdp_umem_reg(
@@ -94,21 +118,16 @@ impl Umem {
         let completion = Consumer::map(socket, XDP_UMEM_PGOFF_COMPLETION_RING, offsets.cr, SEND_PKTS as u32)?;
         let region = Region::over(memory, CHUNK_BYTES);
         let free = (0..CHUNKS as u32).rev().collect();
-        let fill_pkts = ring_pkts + SPARE_PKTS;
-        let mut umem = Self { region, base, free, lent: 0, fill_pkts, fill, completion };
+        let mut umem = Self { region, base, free, lent: 0, ring_pkts, others, fill, completion };
         umem.refill();
         Ok(umem)
     }
 
-    /// Keeps chunks for another receive ring, or gives them up if there is one less. A full ring must leave
-    /// some for the others, also while the host sleeps.
-    pub(super) fn resize(&mut self, more_pkts: usize, less_pkts: usize) {
-        self.fill_pkts = (self.fill_pkts + more_pkts).saturating_sub(less_pkts);
-        self.refill();
-    }
-
-    /// Collects chunks that the host and the kernel are done with, and gives the kernel as many as all
-    /// receive rings may ask for. Returns whether the kernel has to be woken for them.
+    /// Collects chunks that the host and the kernel are done with, and gives the kernel as many as the receive
+    /// rings may take before the host runs again. Returns whether the kernel has to be woken for them.
+    ///
+    /// More chunks would only be colder: they take turns, and each costs the kernel cache lines and the
+    /// translation of a page.
     pub(super) fn refill(&mut self) -> bool {
         let Self { region, free, lent, .. } = self;
         region.returned(|chunk| {
@@ -119,9 +138,12 @@ impl Umem {
             free.push((offset as usize / CHUNK_BYTES) as u32);
         }
         self.completion.release();
-        let lacking =
-            self.fill_pkts.saturating_sub(self.fill.len()).min(free.len().saturating_sub(SEND_PKTS));
-        for chunk in free.drain(free.len() - lacking..).rev() {
+        let wanted = self.ring_pkts + SPARE_PKTS + self.others.pkts();
+        let lacking = wanted.saturating_sub(self.fill.len()).min(free.len().saturating_sub(SEND_PKTS));
+        // Neighbours follow each other, which the prefetchers of processors see.
+        let from = free.len() - lacking;
+        free[from..].sort_unstable();
+        for chunk in free.drain(from..) {
             self.fill.write(u64::from(chunk) * CHUNK_BYTES as u64);
         }
         if lacking > 0 {
