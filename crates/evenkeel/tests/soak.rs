@@ -425,7 +425,7 @@ fn mixed_load_with_faults_leaves_nothing_and_loses_no_frame_uncounted() {
         let pages_after = pages();
         let ring_pkts = fill(&net, &far, &flooded);
         // Connections that have ended keep what they have for a while.
-        let patience = shared.clock.now() + PATIENCE.into();
+        let patience = shared.clock.now() + PATIENCE;
         while held(&net, ring_pkts) != before && shared.clock.now() < patience {
             pause(Duration::from_millis(100));
         }

@@ -254,12 +254,7 @@ impl Interface for Xdp {
     fn set_readable(&mut self, number: usize) {
         match number {
             EVENTS => self.forget_events(),
-            WITNESS => {
-                if self.witness.set_readable(&self.device, &self.status) {
-                    let attached = self.lock_program().attach(self.device.name());
-                    self.witness.record_attempt(attached.is_ok(), &self.status);
-                }
-            }
+            WITNESS => self.keep_attached(),
             _ => {}
         }
     }
@@ -276,6 +271,14 @@ impl Interface for Xdp {
 impl Xdp {
     fn lock_program(&self) -> MutexGuard<'_, Program> {
         self.program.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Attaches the program again if the witness has seen that it may be detached.
+    fn keep_attached(&mut self) {
+        if self.witness.set_readable(&self.device, &self.status) {
+            let attached = self.lock_program().attach(self.device.name());
+            self.witness.record_attempt(attached.is_ok(), &self.status);
+        }
     }
 
     /// Takes what the rings of channels have reported. Which they are shows in memory.
