@@ -94,7 +94,7 @@ fn in_bash(script: &str) -> String {
 /// Replaces each list of words in parentheses with a call of the function with these words.
 fn in_zsh(script: &str) -> String {
     let lists = [
-        "any cable tap\\: packet\\: xdp\\: pcap\\:",
+        "any cable tap\\: packet\\: pcap\\:",
         "cable tap\\: packet\\: xdp\\: pcap\\:",
         "cable tap\\: packet\\: xdp\\:",
         "tap\\: packet\\: xdp\\:",
