@@ -393,7 +393,7 @@ impl Account {
             _ => Drop::on_interface(LinkDrop::RingFull, wire.missed),
         };
         let discarded = Drop::on_interface(UdpDrop::NoSocket, wire.discarded);
-        counters.drops.retain(|drop| !drop.is_at_ring());
+        counters.drops.retain(|drop| !drop.is_on_interface());
         counters.drops.splice(0..0, [missed, discarded].into_iter().filter(|d| d.frames > 0));
         let requests = self.tally.requests();
         let receiver = Receiver {

@@ -41,6 +41,8 @@ reasons! {
         UnknownEtherType => "unknown-ethertype", "neither ARP, IPv4 nor IPv6";
         BadArp => "bad-arp", "malformed ARP packet, or one not for our addresses";
         ListenOnly => "listen-only", "the host only listens, and sends nothing (output)";
+        TooLong => "too-long", "longer than a receive buffer of the interface";
+        UnusedQueue => "unused-queue", "came by a queue of the device that the host does not use";
     }
 }
 
@@ -122,6 +124,10 @@ const TCP: usize = UDP + UdpDrop::ALL.len();
 impl Reason {
     /// The name of the place where frames to be sent are dropped, for any reason.
     pub const OUTPUT_PLACE: &'static str = "output";
+
+    /// The names of the places where interfaces drop frames: see [`Reason::place_on_interface`].
+    pub const PLACES_ON_INTERFACE: [&'static str; 4] =
+        ["interface ring", "adaptor", "channel on the interface", "demultiplexer on the interface"];
 
     /// Number of reasons of all layers.
     pub const COUNT: usize = TCP + TcpDrop::ALL.len();
@@ -238,6 +244,15 @@ impl From<UdpDrop> for Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interface_drops_frames_where_the_host_does_not() {
+        for reason in Reason::all() {
+            assert!(Reason::PLACES_ON_INTERFACE.contains(&reason.place_on_interface()), "{reason}");
+            let is_ring = reason == LinkDrop::RingFull.into();
+            assert_eq!(Reason::PLACES_ON_INTERFACE.contains(&reason.place()), is_ring, "{reason}");
+        }
+    }
 
     #[test]
     fn every_reason_has_a_place_and_a_name_of_its_own() {

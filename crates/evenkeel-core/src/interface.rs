@@ -17,6 +17,7 @@ use rtrb::chunks::{ReadChunk, ReadChunkIntoIter};
 use smoltcp::wire::EthernetAddress;
 
 use crate::demux::{Change, flow_hash_to};
+use crate::drop::Reason;
 use crate::frame::{Frame, Metadata, Pool, PoolLimit};
 use crate::id::ChannelId;
 use crate::tcp::FourTuple;
@@ -67,6 +68,8 @@ pub enum Effort {
 pub struct RxCounters {
     /// Frames shed so far because the ring was full, or had no buffer.
     pub missed: u64,
+    /// Frames of these for which there was no buffer, although the ring had room.
+    pub no_buffer: u64,
     /// Frames that are in the ring now and not yet visible: their device batches a few before it delivers
     /// them. They become visible without any further event. Usually zero.
     pub buffered: u64,
@@ -76,7 +79,7 @@ impl RxCounters {
     /// Returns the counters of a ring in which every frame is visible at once.
     #[must_use]
     pub const fn missed(frames: u64) -> Self {
-        Self { missed: frames, buffered: 0 }
+        Self { missed: frames, no_buffer: 0, buffered: 0 }
     }
 }
 
@@ -284,6 +287,13 @@ pub trait Interface: TxQueue {
     /// [`PoolLimit`] if the host's memory limit does not allow rings of this size.
     fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
         pool.grow(self.properties().buffers)
+    }
+
+    /// Returns the numbers of frames that the interface dropped by itself so far, by reason. Those that its
+    /// receive rings shed are not among them: [`RxQueue::counters`] has these. May take system calls. The
+    /// default has dropped none.
+    fn dropped(&self) -> Vec<(Reason, u64)> {
+        Vec::new()
     }
 
     /// Records that the operating system reported descriptor `number` as readable. The descriptor of a

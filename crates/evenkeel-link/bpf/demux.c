@@ -20,7 +20,7 @@ struct xdp_md {
 };
 
 enum { XDP_DROP = 1, XDP_PASS = 2, XDP_REDIRECT = 4 };
-enum { HASH = 1, ARRAY = 2, PERCPU_ARRAY = 6, LRU_HASH = 9, XSKMAP = 17, NO_PREALLOC = 1 };
+enum { HASH = 1, ARRAY = 2, PERCPU_ARRAY = 6, LRU_HASH = 9, XSKMAP = 17, NO_PREALLOC = 1, MMAPABLE = 1024 };
 
 static void *(*const lookup)(void *map, const void *key) = (void *)1;
 static long (*const update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
@@ -31,11 +31,14 @@ static long (*const redirect)(void *map, u64 key, u64 flags) = (void *)51;
 
 /* A decision: what happens, and in the low half the slot or the reason. */
 enum { UNDECIDED = 0, TO_SLOT = 0x10000, PASS = 0x20000, DROP = 0x30000 };
-enum { UNKNOWN_ETHERTYPE, MALFORMED, NOT_LOCAL, NO_SOCKET, REASONS };
+enum { UNKNOWN_ETHERTYPE, MALFORMED, NOT_LOCAL, UNUSED_QUEUE, TOO_LONG, REASONS };
 
 enum { SLOTS = 64, QUEUES = 16 };
 enum { V4, V6 };
 enum { UDP, OPENING, OTHER, USES };
+
+/* Bytes of a frame that a chunk of AF_XDP holds: 2 KiB, without the headroom of the kernel. */
+enum { FRAME_MAX = 2048 - 256 };
 
 /* Headers of IPv6 that are followed at most. */
 enum { HEADERS_MAX = 18 };
@@ -146,6 +149,35 @@ struct {
 	u32 *key;
 	u32 *value;
 } sockets SEC(".maps");
+
+/*
+ * How full a ring is: the program counts what it has put there, the host what it has taken. Each writes lines of
+ * its own, and reads those of the other.
+ */
+struct arrivals {
+	u32 frames;
+	u64 refused;
+} __attribute__((aligned(64)));
+
+struct mark {
+	u32 taken, limit; /* a ring without a limit is none */
+} __attribute__((aligned(64)));
+
+struct {
+	UINT(type, ARRAY);
+	UINT(max_entries, QUEUES * SLOTS);
+	UINT(map_flags, MMAPABLE);
+	u32 *key;
+	struct arrivals *value;
+} arrivals SEC(".maps");
+
+struct {
+	UINT(type, ARRAY);
+	UINT(max_entries, QUEUES * SLOTS);
+	UINT(map_flags, MMAPABLE);
+	u32 *key;
+	struct mark *value;
+} marks SEC(".maps");
 
 struct {
 	UINT(type, PERCPU_ARRAY);
@@ -520,15 +552,30 @@ INLINE int drop(u32 reason)
 	return XDP_DROP;
 }
 
-/* Puts a frame into the ring of a slot, or into the one that all others share. */
+/* Puts a frame into the ring of a slot, or into the one that all others share; or nowhere if that is full. */
 INLINE int deliver(struct xdp_md *context, u32 slot)
 {
-	u32 shared = context->rx_queue_index * SLOTS;
+	u32 shared = context->rx_queue_index * SLOTS, at = shared + slot;
+	const struct mark *mark = lookup(&marks, &at);
+	struct arrivals *arrived;
 
-	if (redirect(&sockets, shared + slot, XDP_DROP) == XDP_REDIRECT ||
-	    redirect(&sockets, shared, XDP_DROP) == XDP_REDIRECT)
-		return XDP_REDIRECT;
-	return drop(NO_SOCKET);
+	if (context->data_end - context->data > FRAME_MAX)
+		return drop(TOO_LONG);
+	if (!mark || !mark->limit) {
+		at = shared;
+		mark = lookup(&marks, &at);
+	}
+	arrived = lookup(&arrivals, &at);
+	if (!mark || !arrived || !mark->limit)
+		return drop(UNUSED_QUEUE);
+	if ((int)(arrived->frames - mark->taken) >= (int)mark->limit) {
+		__sync_fetch_and_add(&arrived->refused, 1);
+		return XDP_DROP;
+	}
+	if (redirect(&sockets, at, XDP_DROP) != XDP_REDIRECT)
+		return drop(UNUSED_QUEUE);
+	arrived->frames++;
+	return XDP_REDIRECT;
 }
 
 SEC("xdp") int demux(struct xdp_md *context)

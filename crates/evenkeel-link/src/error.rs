@@ -76,6 +76,17 @@ pub enum LinkError {
         /// The device.
         name: String,
     },
+    /// The process may not lock as much memory as AF_XDP needs.
+    #[error(
+        "AF_XDP on `{name}` needs {mib} MiB of locked memory for each queue, and this process may not have \
+         that much: ulimit -l unlimited, or give the program CAP_IPC_LOCK"
+    )]
+    LockedMemory {
+        /// The device.
+        name: String,
+        /// The memory for a queue, in MiB.
+        mib: usize,
+    },
     /// The device has no queue of that number.
     #[error("`{name}` has no queue {queue}: `ethtool -l {name}` says how many there are, counted from 0")]
     NoQueue {

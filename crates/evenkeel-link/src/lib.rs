@@ -118,4 +118,4 @@ pub use sys::{in_own_session, send_in_segments, set_congestion_control};
 pub use tap::{Tap, TapOptions};
 pub use utc::Utc;
 pub use wait::{Halt, Nap, Notifier, Woken};
-pub use xdp::{Xdp, XdpCounters, XdpOptions};
+pub use xdp::{Xdp, XdpOptions};

@@ -233,6 +233,7 @@ impl RxQueue for Listener {
     fn counters(&self, effort: Effort) -> Option<RxCounters> {
         (effort == Effort::SystemCall).then(|| RxCounters {
             missed: self.counters.lost(&self.socket) + self.unusable,
+            no_buffer: 0,
             buffered: self.counters.put(&self.socket).saturating_sub(self.passed),
         })
     }

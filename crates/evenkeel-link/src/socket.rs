@@ -92,6 +92,11 @@ impl Presence {
         }
     }
 
+    /// Records that an error of the socket was fetched.
+    pub(crate) const fn set_down(&mut self) {
+        self.down = true;
+    }
+
     /// Fails `status` if the device was removed. A removed device goes down first, and the socket reports
     /// nothing else: a lookup shows whether the device still exists.
     pub(crate) fn check(&self, device: &NetDevice, status: &Status) {

@@ -32,7 +32,7 @@ pub mod host {
     pub use evenkeel_core::Scheduling;
     pub use evenkeel_core::host::{
         AddInterfaceError, Config, Host, Level, NotAttached, PaperPolicies, Traffic, Transmit,
-        TransmitService,
+        TransmitService, Untaken,
     };
     pub use evenkeel_core::work::{Work, WorkLog};
     pub use evenkeel_link::random_bits;
@@ -128,9 +128,9 @@ pub mod device {
     pub use evenkeel_link::{
         Address, Descriptors, Device, DeviceChange, DeviceChanges, DeviceInfo, DeviceSpec, DeviceState,
         FRAME_BYTES, LISTEN_BYTES, LinkError, LinkSpec, Listen, Listener, NetSpec, OpenOptions, Packet,
-        PacketOptions, Refusal, SpecError, Stamp, StampedFrame, Status, Tap, TapOptions, Xdp, XdpCounters,
-        XdpOptions, XdpSpec, buffer_bytes_for, device_index, device_now, devices_to_listen_to,
-        hardware_address, listen, open, open_queues, open_with, parse_queues, refuse_kernel_forwarding,
+        PacketOptions, Refusal, SpecError, Stamp, StampedFrame, Status, Tap, TapOptions, Xdp, XdpOptions,
+        XdpSpec, buffer_bytes_for, device_index, device_now, devices_to_listen_to, hardware_address, listen,
+        open, open_queues, open_with, parse_queues, refuse_kernel_forwarding,
     };
 }
 

@@ -32,10 +32,11 @@ struct LongTests {
 }
 
 /// All that reads `EVENKEEL_LONG`. A test below compares this list with the source.
-const LONG: [LongTests; 10] = [
+const LONG: [LongTests; 11] = [
     LongTests { packages: &["evenkeel-lab"], target: Some("papers"), filter: &[] },
     LongTests { packages: &["evenkeel-tcp", "evenkeel-core"], target: Some("random_peers"), filter: &[] },
     LongTests { packages: &["evenkeel-sim"], target: Some("random_worlds"), filter: &[] },
+    LongTests { packages: &["evenkeel"], target: Some("soak"), filter: &[] },
     LongTests { packages: &["evenkeel-sim"], target: Some("tcp_runs"), filter: &[] },
     LongTests { packages: &["evenkeel-sim"], target: Some("tcp_worlds"), filter: &[] },
     LongTests { packages: &["evenkeel-sim"], target: Some("tcp_theory"), filter: &["many_equal_flows"] },

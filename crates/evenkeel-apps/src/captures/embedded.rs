@@ -126,7 +126,7 @@ impl Capturing {
             self.counters = self.tally.counters(host);
             file.record(self.counters, now);
             for &id in &self.interfaces {
-                file.record_interface(id, None, host.missed(id));
+                file.record_interface(id, None, host.untaken(id).missed());
             }
         }
     }

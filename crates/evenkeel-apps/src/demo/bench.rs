@@ -373,7 +373,7 @@ fn drops(observed: &Observed, wire: cable::WireCounters) -> Vec<Drop> {
     let missed = (wire.missed > 0).then(|| Drop::on_interface(LinkDrop::RingFull, wire.missed));
     let unmatched = (wire.discarded > 0).then(|| Drop::on_interface(LinkDrop::NotForUs, wire.discarded));
     // The cable counts what the interface shed.
-    let inside = observed.drops.iter().filter(|drop| !drop.is_at_ring()).cloned();
+    let inside = observed.drops.iter().filter(|drop| !drop.is_on_interface()).cloned();
     missed.into_iter().chain(unmatched).chain(inside).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Invented results for tests of pictures and texts. No number here was measured.
 
-use super::results::{Architecture, CpuShares, Demonstration, Drop, Kernel, KernelPoint, Point, Setup};
+use super::results::{Architecture, CpuShares, Demonstration, Drop, OnVeth, Point, Setup, VethPoint};
 
 /// Returns a point at which everything is delivered and nothing is lost.
 pub(crate) fn point(offered_pps: f64) -> Point {
@@ -126,9 +126,14 @@ pub(crate) fn demonstration() -> Demonstration {
     let loads = [0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0];
     let architecture =
         |s: &Shape| Architecture::from_points(s.name, 4, loads.iter().map(|&l| s.at(l)).collect());
-    let kernel = |load: f64| KernelPoint {
+    let kernel = |load: f64| VethPoint {
         offered_pps: 600e3 * load,
         delivered_pps: (600e3 * load).min(420e3) / (1.0 + (load - 0.8).max(0.0).powi(4)),
+        core_share: 1.0,
+    };
+    let over_xdp = |load: f64| VethPoint {
+        offered_pps: 500e3 * load,
+        delivered_pps: (500e3 * load).min(480e3),
         core_share: 1.0,
     };
     Demonstration {
@@ -150,6 +155,8 @@ pub(crate) fn demonstration() -> Demonstration {
         },
         architectures: SHAPES.iter().map(architecture).collect(),
         kernel_missing: None,
-        kernel: Some(Kernel::from_points("6.0.0", loads.iter().map(|&l| kernel(l)).collect())),
+        over_xdp_missing: None,
+        over_xdp: Some(OnVeth::from_points("6.0.0", loads.iter().map(|&l| over_xdp(l)).collect())),
+        kernel: Some(OnVeth::from_points("6.0.0", loads.iter().map(|&l| kernel(l)).collect())),
     }
 }

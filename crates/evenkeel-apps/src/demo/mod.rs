@@ -4,7 +4,6 @@ mod bench;
 pub mod course;
 pub mod guard;
 pub mod json;
-mod kernel;
 mod machine;
 pub mod options;
 pub mod report;
@@ -12,6 +11,7 @@ pub mod results;
 mod run;
 pub mod table;
 pub mod verdict;
+mod veth;
 
 #[cfg(test)]
 mod fixture;

@@ -8,7 +8,7 @@ use core::fmt::Write as _;
 pub use pictures::document as picture;
 
 use super::guard::Judgement;
-use super::results::{Architecture, Demonstration, Kernel, Point};
+use super::results::{Architecture, Demonstration, OnVeth, Point, VethPoint};
 use crate::chart::{self, escape};
 use crate::quantity::{percent, pps, si, three_digits};
 
@@ -58,15 +58,15 @@ fn verdicts(page: &mut String, results: &Demonstration) {
     for architecture in &results.architectures {
         verdict(page, &architecture.name, architecture.judgement(), architecture.retention);
     }
-    if let Some(kernel) = &results.kernel {
-        verdict(page, "Linux", kernel.judgement(), kernel.retention);
+    for (name, socket) in results.on_veth() {
+        verdict(page, words::title(name), socket.judgement(), socket.retention);
     }
     page.push_str(
         "</ul>\n<p class=\"note\">The share of its own peak that each architecture still delivers at the \
          highest load.",
     );
-    if let Some(kernel) = &results.kernel {
-        let _ = write!(page, " For Linux that load is {}.", pps(kernel.offered_max_pps));
+    for (name, socket) in results.on_veth() {
+        let _ = write!(page, " For {} that load is {}.", words::title(name), pps(socket.offered_max_pps));
     }
     page.push_str("</p>\n");
 }
@@ -171,8 +171,8 @@ fn figures_table(page: &mut String, results: &Demonstration) {
     for architecture in &results.architectures {
         write_row(page, &architecture.name, &COLUMNS, &cells(architecture));
     }
-    if let Some(kernel) = &results.kernel {
-        write_row(page, &format!("Linux {}", kernel.release), &COLUMNS, &kernel_cells(kernel));
+    for (name, socket) in results.on_veth() {
+        write_row(page, words::title(name), &COLUMNS, &veth_cells(socket));
     }
     page.push_str(
         "</tbody>\n</table>\n<p class=\"note\">All columns from &ldquo;offered&rdquo; on are taken at the \
@@ -199,7 +199,7 @@ fn cells(a: &Architecture) -> Vec<String> {
     cells
 }
 
-fn kernel_cells(k: &Kernel) -> Vec<String> {
+fn veth_cells(k: &OnVeth) -> Vec<String> {
     let mut cells = [k.mlfrr_pps, k.peak_pps, k.offered_max_pps, k.delivered_max_pps].map(si).to_vec();
     cells.push(k.judgement().share_left(k.retention));
     cells.resize(COLUMNS.len(), "–".to_owned());
@@ -227,14 +227,14 @@ fn each_load(page: &mut String, results: &Demonstration) {
         let rows: Vec<_> = architecture.points.iter().map(load_cells).collect();
         loads(page, &architecture.name, &rows);
     }
-    if let Some(kernel) = &results.kernel {
-        let cells = |p: &super::results::KernelPoint| {
+    for (name, socket) in results.on_veth() {
+        let cells = |p: &VethPoint| {
             let missing = "–".to_owned();
             let [offered, delivered] = [p.offered_pps, p.delivered_pps].map(si);
             [offered, delivered, missing.clone(), missing.clone(), missing, percent(p.core_share)]
         };
-        let rows: Vec<_> = kernel.points.iter().map(cells).collect();
-        loads(page, "Linux", &rows);
+        let rows: Vec<_> = socket.points.iter().map(cells).collect();
+        loads(page, words::title(name), &rows);
     }
     page.push_str("</section>\n");
 }

@@ -28,9 +28,16 @@ pub struct Demonstration {
     /// before all that have several.
     pub architectures: Vec<Architecture>,
     /// The results of the kernel's own socket under the same load, if it could be measured.
-    pub kernel: Option<Kernel>,
+    pub kernel: Option<OnVeth>,
     /// The reason why `kernel` is missing although it was asked for.
     pub kernel_missing: Option<String>,
+    /// The results of a socket of ours on the same veth pair, over AF_XDP under `ni-lrp`, if it could be
+    /// measured.
+    #[serde(default)]
+    pub over_xdp: Option<OnVeth>,
+    /// The reason why `over_xdp` is missing although it was asked for.
+    #[serde(default)]
+    pub over_xdp_missing: Option<String>,
 }
 
 /// The conditions of a run.
@@ -133,11 +140,11 @@ pub struct Point {
     pub core_share: f64,
 }
 
-/// The results of the kernel's own UDP socket under the same load, on a veth pair. Receive packet steering
-/// puts protocol input on the service's core.
+/// The results of a UDP socket under the same load, on a veth pair whose interface work is on the generator's
+/// core. Protocol input is on the service's core, the kernel's by receive packet steering.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Kernel {
-    /// The release of the kernel.
+pub struct OnVeth {
+    /// The release of the kernel that has the pair.
     pub release: String,
     /// The maximum loss-free receive rate in pps: the highest offered load up to which nothing was lost.
     pub mlfrr_pps: f64,
@@ -150,18 +157,18 @@ pub struct Kernel {
     /// The ratio `delivered_max_pps / peak_pps`: 1 if the socket holds its peak, 0 for receive livelock.
     pub retention: f64,
     /// The measurements at each load, lowest first.
-    pub points: Vec<KernelPoint>,
+    pub points: Vec<VethPoint>,
 }
 
-/// The measurements of the kernel's socket at one load.
+/// The measurements of a socket on a veth pair at one load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct KernelPoint {
+pub struct VethPoint {
     /// The load that was really offered, in pps.
     pub offered_pps: f64,
     /// The rate of requests that the program received, in pps.
     pub delivered_pps: f64,
     /// The share of the window in which the service's core was not given to other programs, or to other
-    /// machines. The kernel's own use of it counts as the socket's.
+    /// machines. The kernel's use of it counts as the socket's.
     #[serde(default = "whole")]
     pub core_share: f64,
 }
@@ -219,23 +226,40 @@ impl Architecture {
     }
 }
 
+/// The name of the kernel's socket on the veth pair.
+pub const KERNEL: &str = "kernel";
+/// The name of our socket there.
+pub const OVER_XDP: &str = "ni-lrp, xdp";
+
 impl Demonstration {
+    /// Returns the sockets that were measured on the veth pair, with their names.
+    pub fn on_veth(&self) -> impl Iterator<Item = (&'static str, &OnVeth)> {
+        let kernel = self.kernel.iter().map(|socket| (KERNEL, socket));
+        kernel.chain(self.over_xdp.iter().map(|socket| (OVER_XDP, socket)))
+    }
+
+    /// Returns the sockets that could not be measured there although they were asked for, with the reasons.
+    pub fn missing_on_veth(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let missing = [(KERNEL, &self.kernel_missing), (OVER_XDP, &self.over_xdp_missing)];
+        missing.into_iter().filter_map(|(name, why)| Some((name, why.as_deref()?)))
+    }
+
     /// Returns the share of its core that the host had in the most disturbed measurement, if it is so small
     /// that the figures suffer from it.
     #[must_use]
     pub fn disturbed(&self) -> Option<f64> {
         let ours = self.architectures.iter().flat_map(|a| &a.points).map(|p| p.core_share);
-        let kernel = self.kernel.iter().flat_map(|k| &k.points).map(|p| p.core_share);
-        let least = ours.chain(kernel).fold(1.0, f64::min);
+        let on_veth = self.on_veth().flat_map(|(_, socket)| &socket.points).map(|p| p.core_share);
+        let least = ours.chain(on_veth).fold(1.0, f64::min);
         (least < DISTURBED).then_some(least)
     }
 }
 
-impl Kernel {
+impl OnVeth {
     /// Returns the judgement on the socket's course, by the guard that judges our architectures.
     #[must_use]
     pub fn judgement(&self) -> Judgement {
-        let load = |p: &KernelPoint| Load {
+        let load = |p: &VethPoint| Load {
             offered_pps: p.offered_pps,
             delivered_pps: p.delivered_pps,
             core_share: p.core_share,
@@ -245,7 +269,7 @@ impl Kernel {
 
     /// Sums up `points`, which may come in any order.
     #[must_use]
-    pub fn from_points(release: impl Into<String>, mut points: Vec<KernelPoint>) -> Self {
+    pub fn from_points(release: impl Into<String>, mut points: Vec<VethPoint>) -> Self {
         points.sort_by(|a, b| a.offered_pps.total_cmp(&b.offered_pps));
         let curve = Curve::of(points.iter().map(|p| (p.offered_pps, p.delivered_pps)));
         Self {

@@ -9,7 +9,7 @@ use evenkeel::raw::time::{Clock, Duration};
 use super::bench::{Conditions, FRAME_BYTES, VICTIM_PPS, measure, shared_queue};
 use super::options::{Options, Progress};
 use super::results::{self, Demonstration, Point, Setup};
-use super::{kernel, machine};
+use super::{machine, veth};
 
 /// The load at which the reference peak is measured, in pps: more than any host can take.
 const CALIBRATION_PPS: u64 = 3_000_000;
@@ -46,7 +46,7 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
     let loads = loads(peak, options.points);
     let mut repeats = loads.len() * runs.len() / REPEATS_SHARE;
     let mut told = 0;
-    let of = loads.len() * (runs.len() + usize::from(options.kernel));
+    let of = loads.len() * (runs.len() + 2 * usize::from(options.kernel));
     let mut tell = |name: &str, offered_pps, delivered_pps| {
         told += 1;
         progress(&Progress { name, done: told, of, offered_pps, delivered_pps });
@@ -62,11 +62,16 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
         }
     }
     let window = Duration::from_secs_f64(options.seconds_per_point);
-    let kernel = options.kernel.then(|| {
-        kernel::run(&loads, options.work, window, loads.len() / REPEATS_SHARE, |point| {
-            tell("kernel", point.offered_pps, point.delivered_pps)
+    let on_veth = options.kernel.then(|| {
+        veth::run(&loads, options.work, window, loads.len() / REPEATS_SHARE, |served, point| {
+            tell(served.name(), point.offered_pps, point.delivered_pps)
         })
     });
+    let (kernel, over_xdp) = match on_veth {
+        Some(Ok(pair)) => (Some(pair.kernel), Some(pair.over_xdp)),
+        Some(Err(why)) => (Some(Err(why.clone())), Some(Err(why))),
+        None => (None, None),
+    };
     let summed = runs
         .iter()
         .zip(points)
@@ -81,6 +86,8 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
         architectures: summed.collect(),
         kernel_missing: kernel.as_ref().and_then(|k| k.as_ref().err().cloned()),
         kernel: kernel.and_then(Result::ok),
+        over_xdp_missing: over_xdp.as_ref().and_then(|it| it.as_ref().err().cloned()),
+        over_xdp: over_xdp.and_then(Result::ok),
     })
 }
 

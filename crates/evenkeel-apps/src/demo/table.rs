@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-use super::results::{Architecture, Demonstration, Drop, Setup};
+use super::results::{self, Architecture, Demonstration, Drop, Setup};
 use super::verdict;
 use crate::quantity::{count, percent, pps, si, three_digits, three_digits_at_most, time};
 
@@ -31,14 +31,27 @@ pub fn render(results: &Demonstration) -> String {
     for architecture in &results.architectures {
         let _ = writeln!(text, "  {:<17} {}", architecture.name, verdict::line(architecture));
     }
+    for (name, socket) in results.on_veth() {
+        let _ = writeln!(text, "  {name:<17} {}", verdict::on_veth(socket));
+    }
+    for (name, why) in results.missing_on_veth() {
+        let _ = writeln!(text, "  {name:<17} not measured: {why}");
+    }
     if let Some(kernel) = &results.kernel {
-        let _ = writeln!(text, "  {:<17} {}", "kernel", verdict::of_kernel(kernel));
         let _ = writeln!(
             text,
             "\nThe kernel: Linux {}, its UDP socket on a veth pair, protocol input on its core (RPS), at \
              most {}.",
             kernel.release,
             pps(kernel.offered_max_pps)
+        );
+    }
+    if let Some(ours) = &results.over_xdp {
+        let _ = writeln!(
+            text,
+            "{}: our UDP socket on the same pair over AF_XDP, at most {}.",
+            results::OVER_XDP,
+            pps(ours.offered_max_pps)
         );
     }
     if let Some(share) = results.disturbed() {
@@ -48,9 +61,6 @@ pub fn render(results: &Demonstration) -> String {
              Figures are low and uneven.",
             percent(share)
         );
-    }
-    if let Some(why) = &results.kernel_missing {
-        let _ = writeln!(text, "  {:<17} not measured: {why}", "kernel");
     }
     text
 }
@@ -100,12 +110,12 @@ fn loads(results: &Demonstration) -> Table {
         ["architecture", "pps", "pps", "pps", "pps", "%", "% CPU", "%", "µs", "add up"],
     ];
     let mut rows: Vec<Vec<String>> = results.architectures.iter().map(row).collect();
-    if let Some(kernel) = &results.kernel {
-        let mut row = vec!["kernel".to_owned()];
+    for (name, socket) in results.on_veth() {
+        let mut row = vec![name.to_owned()];
         row.extend(
-            [kernel.mlfrr_pps, kernel.peak_pps, kernel.offered_max_pps, kernel.delivered_max_pps].map(si),
+            [socket.mlfrr_pps, socket.peak_pps, socket.offered_max_pps, socket.delivered_max_pps].map(si),
         );
-        row.push(kernel.judgement().share_left(kernel.retention));
+        row.push(socket.judgement().share_left(socket.retention));
         row.resize(head[0].len(), "-".to_owned());
         rows.push(row);
     }

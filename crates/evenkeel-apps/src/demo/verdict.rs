@@ -2,7 +2,7 @@
 
 use super::course::Course;
 use super::guard::Judgement;
-use super::results::{Architecture, Kernel};
+use super::results::{Architecture, OnVeth};
 use crate::quantity::percent;
 
 /// Returns the course of a curve in a few words, or the reason why the measurements do not tell.
@@ -28,10 +28,10 @@ pub fn line(architecture: &Architecture) -> String {
     }
 }
 
-/// Returns the course of the kernel's own socket in a few words.
+/// Returns the course of a socket on the veth pair in a few words.
 #[must_use]
-pub fn of_kernel(kernel: &Kernel) -> String {
-    course(kernel.judgement(), kernel.retention)
+pub fn on_veth(socket: &OnVeth) -> String {
+    course(socket.judgement(), socket.retention)
 }
 
 /// Returns a few words on the loss of the unflooded socket.
@@ -54,7 +54,7 @@ fn neighbour(architecture: &Architecture) -> String {
 mod tests {
     use super::*;
     use crate::demo::fixture;
-    use crate::demo::results::{KernelPoint, Point};
+    use crate::demo::results::{Point, VethPoint};
 
     /// Returns two points, the second of which is an overload.
     fn flooded() -> Vec<Point> {
@@ -79,16 +79,16 @@ mod tests {
             let points = flooded().into_iter().zip([2.0, delivered_pps]);
             let points: Vec<Point> =
                 points.map(|(point, delivered_pps)| Point { delivered_pps, core_share, ..point }).collect();
-            let of_kernel_point = |p: &Point| KernelPoint {
+            let of_kernel_point = |p: &Point| VethPoint {
                 offered_pps: p.offered_pps,
                 delivered_pps: p.delivered_pps,
                 core_share: p.core_share,
             };
-            let kernel = Kernel::from_points("6.0.0", points.iter().map(of_kernel_point).collect());
+            let kernel = OnVeth::from_points("6.0.0", points.iter().map(of_kernel_point).collect());
             let ours = Architecture::from_points("eager", 1, points);
             assert_eq!(kernel.judgement(), ours.judgement());
             let course = course(ours.judgement(), ours.retention);
-            assert!(line(&ours).starts_with(&course) && of_kernel(&kernel) == course, "{course}");
+            assert!(line(&ours).starts_with(&course) && on_veth(&kernel) == course, "{course}");
         }
     }
 

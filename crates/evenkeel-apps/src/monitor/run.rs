@@ -502,7 +502,7 @@ fn ids(names: &[String]) -> Vec<InterfaceId> {
 }
 
 fn missed(engine: &Engine, interfaces: &[InterfaceId]) -> u64 {
-    interfaces.iter().map(|&interface| engine.host().missed(interface)).sum()
+    interfaces.iter().map(|&interface| engine.host().untaken(interface).missed()).sum()
 }
 
 /// Records in the product the statistics for the end of its file.
@@ -511,7 +511,7 @@ fn record(engine: &mut Engine, interfaces: &[InterfaceId], tally: &Counters, pro
         let now = engine.clock().wall_nanos(engine.clock().now());
         file.record(tally.counters(engine.host()), now);
         for &interface in interfaces {
-            let missed = engine.host().missed(interface);
+            let missed = engine.host().untaken(interface).missed();
             // With several interfaces, the host does not count each one's received frames.
             let received = (interfaces.len() == 1).then(|| engine.host().ledger().received + missed);
             file.record_interface(interface, received, missed);

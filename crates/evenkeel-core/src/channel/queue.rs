@@ -197,6 +197,11 @@ impl Channel {
         self.rings.push((interface, ring));
     }
 
+    /// Returns an iterator over the channel's rings on interfaces.
+    pub(crate) fn rings(&self) -> impl Iterator<Item = (InterfaceId, &dyn RxQueue)> {
+        self.rings.iter().map(|(interface, ring)| (*interface, &**ring))
+    }
+
     /// Stores a frame that arrived, from the Ethernet header on. It is not copied. Never allocates.
     ///
     /// # Errors

@@ -7,7 +7,8 @@ use evenkeel_base::slab::{Lowest, Slab};
 
 use super::queue::Channel;
 use crate::demux::Binding;
-use crate::id::{ChannelId, ProcessId};
+use crate::id::{ChannelId, InterfaceId, ProcessId};
+use crate::interface::RxQueue;
 use crate::looks::count_look;
 
 /// All channels of a host. They alone say which of them the idle level looks at next.
@@ -86,6 +87,12 @@ impl ChannelTable {
     /// Returns the number of frames in the host's memory.
     pub(crate) fn queued(&self) -> u64 {
         self.iter().map(|(_, channel)| channel.queued() as u64).sum()
+    }
+
+    /// Returns an iterator over the rings that channels have on an interface.
+    pub(crate) fn rings_on(&self, id: InterfaceId) -> impl Iterator<Item = &dyn RxQueue> {
+        let all = self.iter().flat_map(|(_, channel)| channel.rings());
+        all.filter(move |&(interface, _)| interface == id).map(|(_, ring)| ring)
     }
 
     /// Returns the number of frames in rings on interfaces.

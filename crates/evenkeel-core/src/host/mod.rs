@@ -23,7 +23,7 @@ mod work_item;
 
 pub use crate::config::{Config, PaperPolicies, Transmit, TransmitService};
 pub use crate::frame::PoolLimit;
-pub use crate::link::{AddInterfaceError, Traffic};
+pub use crate::link::{AddInterfaceError, Traffic, Untaken};
 pub use crate::net::Uncalled;
 pub use crate::process::NotAttached;
 pub use crate::system::System;

@@ -7,7 +7,7 @@ use crate::channel;
 use crate::deadline::Deadline;
 use crate::id::{Fd, InterfaceId, ProcessId, SocketId};
 use crate::ledger::{Imbalance, Ledger};
-use crate::link::Traffic;
+use crate::link::{Traffic, Untaken};
 use crate::poll::Resumes;
 use crate::process::Bill;
 use crate::socket::{self, Descriptor, SocketReport};
@@ -68,11 +68,12 @@ impl Host {
         self.net.links.traffic(interface)
     }
 
-    /// Returns the number of frames that the receive rings of an interface dropped because they were full.
+    /// Returns the frames that came to an interface and that the host has not taken. May take system calls.
     #[must_use]
-    pub fn missed(&self, interface: InterfaceId) -> u64 {
-        let Some(interface) = self.interfaces().nth(usize::from(interface.0)) else { return 0 };
-        (0..interface.properties().queues).map(|queue| interface.queue(queue).missed()).sum()
+    pub fn untaken(&self, interface: InterfaceId) -> Untaken {
+        let mut untaken = self.net.links.untaken(interface);
+        self.net.rx.channels.rings_on(interface).for_each(|ring| untaken.add_channel_ring(ring));
+        untaken
     }
 
     /// Returns the counters of messages that change how the host sends, and that it processed ahead of frames

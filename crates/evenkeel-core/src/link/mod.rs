@@ -7,6 +7,7 @@ mod moderation;
 mod port;
 mod traffic;
 pub(crate) mod transmit;
+mod untaken;
 
 use std::collections::VecDeque;
 
@@ -31,6 +32,7 @@ pub(crate) use traffic::RingTraffic;
 pub(crate) use transmit::OutputRoom;
 pub use transmit::Traffic;
 use transmit::TransmitQueue;
+pub use untaken::Untaken;
 
 /// Frames for what one unit of work sends.
 pub(crate) const OUTPUT_PKTS: usize = 256;
@@ -105,6 +107,8 @@ struct Link {
     output: TransmitQueue,
     /// Frames taken from its receive rings.
     received: u64,
+    /// Frames shed by rings of closed channels, or dropped by devices that this one has replaced.
+    untaken: Untaken,
 }
 
 /// The links of a host.
@@ -178,7 +182,14 @@ impl Links {
         let queues = interface.properties().queues;
         let output = TransmitQueue::new(limit, gate, config.paper_policies.transmit);
         self.demultiplexing += usize::from(plan.is_on_interface());
-        self.links.push(Link { interface, demultiplexer, plan, output, received: 0 });
+        self.links.push(Link {
+            interface,
+            demultiplexer,
+            plan,
+            output,
+            received: 0,
+            untaken: Untaken::default(),
+        });
         for side in (0..queues).map(Side::Receive).chain([Side::Transmit]) {
             let source = poller.register(side != Side::Transmit)?;
             // The host demultiplexes the frames of rings that channels share.
@@ -214,6 +225,7 @@ impl Links {
     ) -> Option<Box<dyn Interface>> {
         let link = self.links.get_mut(usize::from(id.0))?;
         let earlier = core::mem::replace(&mut link.interface, interface);
+        earlier.dropped().into_iter().for_each(|(reason, frames)| link.untaken.drop(reason, frames));
         self.find_silent();
         let link = self.links.get_mut(usize::from(id.0))?;
         // What the earlier one was sending, nobody will say any more that it has left.
@@ -337,6 +349,22 @@ impl Links {
         Some(Traffic { received: link.received, ..link.output.traffic() })
     }
 
+    /// Records that a channel is closed, with its ring on an interface.
+    pub(crate) fn count_closed_ring(&mut self, id: InterfaceId, ring: &dyn RxQueue) {
+        if let Some(link) = self.link_mut(id) {
+            link.untaken.add_closed_ring(ring);
+        }
+    }
+
+    /// Returns the frames of an interface that the host has not taken, without those of channels' rings.
+    pub(crate) fn untaken(&self, id: InterfaceId) -> Untaken {
+        let Some(link) = self.link(id) else { return Untaken::default() };
+        let mut untaken = link.untaken.clone();
+        link.rings().for_each(|ring| untaken.add_ring(ring));
+        link.interface.dropped().into_iter().for_each(|(reason, frames)| untaken.drop(reason, frames));
+        untaken
+    }
+
     /// Returns the number of device interrupts taken.
     pub(crate) const fn interrupts(&self) -> u64 {
         self.interrupts
@@ -353,8 +381,7 @@ impl Links {
     }
 
     fn rings(&self) -> impl Iterator<Item = &dyn RxQueue> {
-        self.iter()
-            .flat_map(|interface| (0..interface.properties().queues).map(|queue| interface.queue(queue)))
+        self.links.iter().flat_map(Link::rings)
     }
 
     // --- Time ---
@@ -825,6 +852,10 @@ impl Link {
     /// Returns whether the interface has receive rings from which the host takes frames.
     fn has_rings(&self) -> bool {
         self.interface.properties().queues > 0
+    }
+
+    fn rings(&self) -> impl Iterator<Item = &dyn RxQueue> {
+        (0..self.interface.properties().queues).map(|queue| self.interface.queue(queue))
     }
 
     /// Returns whether the transmit queue holds a batch: as many frames as the interface takes at a time,

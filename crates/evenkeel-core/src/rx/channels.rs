@@ -145,6 +145,7 @@ impl Channels<'_> {
         if channel.ring_pkts() > 0 {
             self.close_rings(id);
         }
+        channel.rings().for_each(|(interface, ring)| self.links.count_closed_ring(interface, ring));
         self.pool.shrink(channel.reserved_pkts(self.links.places()));
     }
 }

@@ -11,7 +11,9 @@
 //! | `umem.rs` | the memory of a queue of the device, with its fill and completion rings |
 //! | `socket.rs` | opening sockets, waking the kernel |
 //! | `queue.rs`, `transmit.rs` | the receive and the transmit side of a device's queue |
+//! | `marks.rs` | how full each receive ring is, for the XDP program |
 //! | `rings.rs` | channels with rings of their own: the demultiplexer |
+//! | `witness.rs` | noticing the end of the device and of the program |
 //! | `program.rs`, `program/` | the XDP program, `bpf/demux.c`; its copy of the host's table |
 //!
 //! **Receive** copies nothing on our side: a frame lies in the memory that was given to the kernel, until the
@@ -23,6 +25,7 @@
 //! **Checksums are completed here** as of packet sockets. AF_XDP does not say which are unfinished: see
 //! `unfinished.rs`.
 
+mod marks;
 mod program;
 mod queue;
 mod ring;
@@ -30,39 +33,38 @@ mod rings;
 mod socket;
 mod transmit;
 mod umem;
+mod witness;
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel_core::bpf::Program as Bpf;
 use evenkeel_core::demux::Change;
+use evenkeel_core::drop::Reason;
 use evenkeel_core::frame::{Frame, Pool};
 use evenkeel_core::interface::{Demultiplexer, Interface, Properties, RxQueue, TxQueue};
 use evenkeel_core::wire::EthernetAddress;
 use rustix::event::epoll;
 
-pub use self::program::Counters as XdpCounters;
 use self::program::{CAPABILITIES, Program};
-use self::queue::{Ahead, Queue, SharedUmem};
+use self::queue::{Ahead, Queue, Received, SharedUmem};
 use self::rings::{OnQueue, Rings};
 use self::socket::{DeviceQueue, First};
 use self::transmit::{CALL_PKTS, Transmit};
-use self::umem::{FILL_PKTS, MTU_MAX};
+use self::umem::{Awake, FILL_PKTS, MIB, MTU_MAX, SPARE_PKTS};
+use self::witness::Witness;
 use crate::claim::Claim;
 use crate::device::{Descriptors, Device, DeviceInfo, IN_TRANSIT_PKTS, QUEUES_MAX, Status};
 use crate::error::LinkError;
 use crate::hardware::Address;
 use crate::netdev::{KernelCounters, NetDevice};
-use crate::socket::{Presence, be_promiscuous, packet_socket};
-use crate::sys;
 
 /// Options for opening a network device through AF_XDP.
 #[derive(Debug, Clone)]
 pub struct XdpOptions {
     /// The number of frames that the shared receive ring of each queue holds, rounded up to a power of two.
-    /// Default 2048; from 64 to 4096.
+    /// Default 1024; from 64 to 4096.
     pub ring_pkts: usize,
     /// The queues of the device to use; none for all of them. Frames for us that arrive at other queues are
     /// dropped and counted.
@@ -73,7 +75,7 @@ pub struct XdpOptions {
 
 impl Default for XdpOptions {
     fn default() -> Self {
-        Self { ring_pkts: 2048, queues: Vec::new(), address: Address::Own }
+        Self { ring_pkts: 1024, queues: Vec::new(), address: Address::Own }
     }
 }
 
@@ -81,10 +83,6 @@ impl Default for XdpOptions {
 const EVENTS: usize = QUEUES_MAX;
 /// The descriptor of the packet socket.
 const WITNESS: usize = EVENTS + 1;
-/// An Ethertype for local experiments (IEEE 802). The kernel does nothing else for a socket that asks for it.
-const UNUSED: u16 = 0x88b6;
-/// Chunks of a queue that no receive ring may hold, so that there is always one for the next frame.
-const SPARE_PKTS: usize = 64;
 
 /// A network device of the kernel, as an interface whose frames an XDP program classifies.
 #[derive(Debug)]
@@ -99,9 +97,7 @@ pub struct Xdp {
     counters: KernelCounters,
     /// The program is detached with its last owner.
     program: Arc<Mutex<Program>>,
-    /// A packet socket that keeps the device promiscuous, and reports its end: AF_XDP sockets do not.
-    witness: Arc<OwnedFd>,
-    presence: Presence,
+    witness: Witness,
     device: Arc<NetDevice>,
     _claim: Claim,
 }
@@ -140,15 +136,21 @@ impl Opening<'_> {
         let kernel_address = self.kernel_address;
         let name = self.device.name();
         let fail = |source| self.fail(source);
-        let witness = self.witness().map_err(fail)?;
+        let shares_mac = address == kernel_address;
+        let witness = Witness::open(self.index, shares_mac).map_err(fail)?;
         let ring_pkts = self.options.ring_pkts.clamp(64, FILL_PKTS / 2).next_power_of_two();
-        let firsts = self.first_sockets(ring_pkts)?;
-        let mut program = Program::load(address == kernel_address)?;
+        let awake = Awake::default();
+        let firsts = self.first_sockets(ring_pkts, &awake)?;
+        let mut program = Program::load(shares_mac)?;
         program.apply(Change::Hardware(address))?;
+        let mut marks = Vec::new();
         for (at, first) in &firsts {
-            program.set_socket(at.queue, 0, first.socket.as_fd())?;
+            marks.push(program.set_socket(at.queue, 0, first.socket.as_fd(), ring_pkts)?);
         }
         program.attach(name)?;
+        if !shares_mac {
+            witness.watch(address).map_err(fail)?;
+        }
         let program = Arc::new(Mutex::new(program));
         let events =
             Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| fail(error.into()))?);
@@ -156,17 +158,25 @@ impl Opening<'_> {
         let (mut queues, mut on_queues, mut transmit) = (Vec::new(), Vec::new(), None);
         let completes = firsts.iter().any(|(_, first)| !first.zero_copy);
         let ahead = Ahead::default();
-        for (at, First { socket, receive, transmit: ring, umem, .. }) in firsts {
+        for ((at, first), mark) in firsts.into_iter().zip(marks) {
+            let First { socket, receive, transmit: ring, umem, .. } = first;
             let umem = SharedUmem::new(umem);
             on_queues.push(OnQueue { at, first: Arc::clone(&socket), umem: umem.clone() });
-            let queue = Queue::new(receive, umem.clone(), Arc::clone(&socket), ahead.clone(), completes);
-            queues.push(queue);
+            let received = Received { ring: receive, umem: umem.clone(), mark };
+            queues.push(Queue::new(received, Arc::clone(&socket), ahead.clone(), completes));
             transmit.get_or_insert(Transmit { ring, umem, socket, device: Arc::clone(&self.device) });
         }
         let transmit = transmit.ok_or(io::ErrorKind::NotFound).map_err(|error| fail(error.into()))?;
         let room_pkts = FILL_PKTS - ring_pkts - SPARE_PKTS;
-        let rings =
-            Rings::new(Arc::clone(&program), on_queues, room_pkts, ahead, completes, Arc::clone(&events));
+        let rings = Rings::new(
+            Arc::clone(&program),
+            on_queues,
+            room_pkts,
+            awake,
+            ahead,
+            completes,
+            Arc::clone(&events),
+        );
         let properties = Properties {
             mtu,
             queues: queues.len(),
@@ -184,21 +194,10 @@ impl Opening<'_> {
             events,
             counters: KernelCounters::open(&self.device),
             program,
-            witness: Arc::new(witness),
-            presence: Presence::of(self.index),
+            witness,
             device: self.device,
             _claim: claim,
         })
-    }
-
-    /// Opens a packet socket that receives nothing. It becomes readable when the device goes down, as it also
-    /// does before it is removed.
-    fn witness(&self) -> io::Result<OwnedFd> {
-        let socket = packet_socket()?;
-        sys::attach_filter(socket.as_fd(), &Bpf::everything(0))?;
-        sys::bind_packet(socket.as_fd(), self.index, UNUSED)?;
-        be_promiscuous(socket.as_fd(), self.index)?;
-        Ok(socket)
     }
 
     fn fail(&self, source: io::Error) -> LinkError {
@@ -206,14 +205,17 @@ impl Opening<'_> {
     }
 
     /// Opens the first socket of each queue that was asked for, or of each that the device has.
-    fn first_sockets(&self, ring_pkts: usize) -> Result<Vec<(DeviceQueue, First)>, LinkError> {
+    fn first_sockets(&self, ring_pkts: usize, awake: &Awake) -> Result<Vec<(DeviceQueue, First)>, LinkError> {
         let index = self.index.unsigned_abs();
         let open = |queue: u32| {
             let at = DeviceQueue { index, queue };
-            match First::open(at, ring_pkts as u32) {
+            match First::open(at, ring_pkts as u32, awake.clone()) {
                 Ok(first) => Ok(Some((at, first))),
                 // The kernel has no queue of this number.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(None),
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                    Err(LinkError::LockedMemory { name: self.device.name().to_owned(), mib: MIB })
+                }
                 Err(error) => Err(self.fail(error)),
             }
         };
@@ -253,11 +255,17 @@ impl Interface for Xdp {
         match number {
             EVENTS => self.forget_events(),
             WITNESS => {
-                self.presence.set_readable(false, &self.witness);
-                self.presence.check(&self.device, &self.status);
+                if self.witness.set_readable(&self.device, &self.status) {
+                    let attached = self.lock_program().attach(self.device.name());
+                    self.witness.record_attempt(attached.is_ok(), &self.status);
+                }
             }
             _ => {}
         }
+    }
+
+    fn dropped(&self) -> Vec<(Reason, u64)> {
+        self.lock_program().dropped()
     }
 
     fn demultiplexer(&mut self) -> Option<Box<dyn Demultiplexer>> {
@@ -266,10 +274,8 @@ impl Interface for Xdp {
 }
 
 impl Xdp {
-    /// Returns the numbers of frames that the XDP program has dropped, which no receive ring counts.
-    #[must_use]
-    pub fn dropped(&self) -> XdpCounters {
-        self.program.lock().unwrap_or_else(PoisonError::into_inner).counters()
+    fn lock_program(&self) -> MutexGuard<'_, Program> {
+        self.program.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what the rings of channels have reported. Which they are shows in memory.
@@ -292,7 +298,7 @@ impl Device for Xdp {
     fn info(&self) -> DeviceInfo {
         let descriptors = Descriptors::new(self.queues.iter().map(|queue| Arc::clone(queue.socket())));
         descriptors.insert(EVENTS, Arc::clone(&self.events));
-        descriptors.insert(WITNESS, Arc::clone(&self.witness));
+        descriptors.insert(WITNESS, Arc::clone(self.witness.socket()));
         DeviceInfo {
             descriptors,
             rings_in_memory: true,

@@ -4,18 +4,21 @@
 //! as the value lives. The kernel detaches it when the process ends, even by SIGKILL.
 
 use core::fmt;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::Arc;
 
 use aya::maps::{MapData, PerCpuArray, XskMap};
 use aya::programs::links::FdLink;
 use aya::programs::{Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use evenkeel_core::demux::Change;
+use evenkeel_core::drop::{IpDrop, LinkDrop, Reason};
 use evenkeel_core::id::ChannelId;
 
 pub(super) use self::object::CAPABILITIES;
-use self::object::{error_of, missing, take_map};
+use self::object::{error_of, missing, take_array, take_map};
 use self::table::Table;
+use super::marks::{Mark, Marks};
 use crate::error::LinkError;
 use crate::netdev::device_index;
 
@@ -27,6 +30,8 @@ static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/demux.o");
 /// The number of rings that a receive queue of a device can have. Slot 0 is the ring that all channels
 /// without their own share.
 pub(crate) const SLOTS: u32 = 64;
+/// The number of receive queues of a device for which there is room.
+pub(crate) const QUEUES: u32 = 16;
 
 /// The place where the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,18 +42,14 @@ pub(crate) enum Mode {
     Generic,
 }
 
-/// The numbers of frames to our hardware address that the program has dropped, by reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Neither ARP, IPv4 nor IPv6.
-    pub unknown_ethertype: u64,
-    /// A bad version or length in an IP header.
-    pub malformed: u64,
-    /// Not to an address of the host, and not to be forwarded.
-    pub not_local: u64,
-    /// For a receive queue without a socket in the shared slot.
-    pub no_socket: u64,
-}
+/// The reasons for which the program drops a frame, by their numbers.
+const REASONS: [Reason; 5] = [
+    Reason::Link(LinkDrop::UnknownEtherType),
+    Reason::Ip(IpDrop::Malformed),
+    Reason::Ip(IpDrop::NotLocal),
+    Reason::Link(LinkDrop::UnusedQueue),
+    Reason::Link(LinkDrop::TooLong),
+];
 
 /// A loaded XDP program with its maps.
 pub(crate) struct Program {
@@ -57,6 +58,7 @@ pub(crate) struct Program {
     link: Option<FdLink>,
     sockets: XskMap<MapData>,
     counters: PerCpuArray<MapData, u64>,
+    marks: Arc<Marks>,
     table: Table,
 }
 
@@ -77,10 +79,17 @@ impl Program {
         Ok(Self {
             sockets: take_map(&mut object, "sockets")?,
             counters: take_map(&mut object, "counters")?,
+            marks: Self::marks(&mut object)?,
             table: Table::new(&mut object, shares_mac)?,
             link: None,
             object,
         })
+    }
+
+    fn marks(object: &mut Ebpf) -> Result<Arc<Marks>, LinkError> {
+        let (arrivals, limits) = (take_array(object, "arrivals")?, take_array(object, "marks")?);
+        let marks = Marks::map(arrivals.fd().as_fd(), limits.fd().as_fd());
+        marks.map_err(|error| error_of("map the memory of the XDP program", error))
     }
 
     /// Attaches the program to a device: in its driver, or behind it if the driver refuses.
@@ -118,19 +127,22 @@ impl Program {
         program.try_into().map_err(|error| error_of("load the XDP program", error))
     }
 
-    /// Sets the AF_XDP socket that gets the frames of a queue for a slot.
+    /// Sets the AF_XDP socket that gets the frames of a queue for a slot. Its ring, of `ring_pkts`, is empty.
     pub(crate) fn set_socket(
         &mut self,
         queue: u32,
         slot: u32,
         socket: BorrowedFd<'_>,
-    ) -> Result<(), LinkError> {
+        ring_pkts: usize,
+    ) -> Result<Mark, LinkError> {
         let set = self.sockets.set(queue * SLOTS + slot, socket, 0);
-        set.map_err(|error| error_of("register an AF_XDP socket", error))
+        set.map_err(|error| error_of("register an AF_XDP socket", error))?;
+        Ok(Mark::open(&self.marks, queue, slot, ring_pkts))
     }
 
     /// Removes the socket of a slot, whose frames go to the shared ring from now on.
     pub(crate) fn remove_socket(&mut self, queue: u32, slot: u32) {
+        self.marks.close(queue, slot);
         // A slot without a socket is as it should be.
         let _ = self.sockets.unset(queue * SLOTS + slot);
     }
@@ -156,13 +168,13 @@ impl Program {
         self.table.apply(change)
     }
 
-    /// Returns the counters of dropped frames.
-    pub(crate) fn counters(&self) -> Counters {
-        let sum = |reason: u32| {
-            let of_cpus = self.counters.get(&reason, 0);
+    /// Returns the numbers of frames that the program has dropped, by reason.
+    pub(crate) fn dropped(&self) -> Vec<(Reason, u64)> {
+        let sum = |number: u32| {
+            let of_cpus = self.counters.get(&number, 0);
             of_cpus.map_or(0, |of_cpus| of_cpus.iter().sum())
         };
-        Counters { unknown_ethertype: sum(0), malformed: sum(1), not_local: sum(2), no_socket: sum(3) }
+        (0..).zip(REASONS).map(|(number, reason)| (reason, sum(number))).collect()
     }
 }
 

@@ -9,6 +9,7 @@ use evenkeel_core::interface::{Arrived, Burst, Effort, Frames, RxCounters, RxQue
 use rustix::net::sockopt;
 use rustix::net::xdp::XdpDesc;
 
+use super::marks::Mark;
 use super::ring::{Consumer, Shared};
 use super::socket::wake_receive;
 use super::umem::Umem;
@@ -52,12 +53,35 @@ impl Ahead {
     }
 }
 
+/// Frames that are taken from a ring at once, however few are asked for: locks and counters that the kernel
+/// shares are touched once for them.
+const VECTOR_PKTS: usize = 64;
+
+/// Frames in a receive ring. What is left at its end goes back to the memory of the queue.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) ring: Consumer<XdpDesc>,
+    pub(super) umem: SharedUmem,
+    pub(super) mark: Mark,
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        let mut umem = self.umem.lock();
+        while let Some(descriptor) = self.ring.read() {
+            if let Some(frame) = umem.receive(descriptor) {
+                umem.take_back(frame);
+            }
+        }
+    }
+}
+
 /// The receive ring of a socket, with the memory of its queue.
 #[derive(Debug)]
 pub(super) struct Queue {
-    ring: Consumer<XdpDesc>,
-    umem: SharedUmem,
+    /// Before what it receives: once it is closed, the kernel adds nothing to its ring.
     socket: Arc<OwnedFd>,
+    received: Received,
     ahead: Ahead,
     /// Frames taken from the ring that the host has not taken yet.
     vector: VecDeque<Frame>,
@@ -70,33 +94,28 @@ pub(super) struct Queue {
 impl Queue {
     /// Creates the receive side of a socket. With `completes`, checksums that a sender of the same kernel
     /// left to an adaptor are completed.
-    pub(super) fn new(
-        ring: Consumer<XdpDesc>,
-        umem: SharedUmem,
-        socket: Arc<OwnedFd>,
-        ahead: Ahead,
-        completes: bool,
-    ) -> Self {
+    pub(super) fn new(received: Received, socket: Arc<OwnedFd>, ahead: Ahead, completes: bool) -> Self {
         let (vector, spare) = (VecDeque::new(), Vec::new());
-        Self { ring, umem, socket, ahead, vector, spare, unusable: 0, completes }
+        Self { socket, received, ahead, vector, spare, unusable: 0, completes }
     }
 
     pub(super) fn shared(&self) -> Arc<Shared> {
-        self.ring.shared()
+        self.received.ring.shared()
     }
 
     pub(super) const fn socket(&self) -> &Arc<OwnedFd> {
         &self.socket
     }
 
-    /// Takes up to `limit` frames from the ring into the vector.
-    fn draw(&mut self, limit: usize, burst: &mut dyn Burst) {
-        let mut umem = self.umem.lock();
+    /// Takes a vector of frames from the ring.
+    fn draw(&mut self, burst: &mut dyn Burst) {
+        let Received { ring, umem, mark } = &mut self.received;
+        let mut umem = umem.lock();
         if umem.refill() {
             wake_receive(&self.socket);
         }
-        while self.vector.len() < limit {
-            let Some(descriptor) = self.ring.read() else { break };
+        while self.vector.len() < VECTOR_PKTS {
+            let Some(descriptor) = ring.read() else { break };
             let Some(mut frame) = umem.receive(descriptor) else {
                 self.unusable += 1;
                 continue;
@@ -117,40 +136,50 @@ impl Queue {
             }
             self.vector.push_back(frame);
         }
-        self.ring.release();
+        mark.take(ring.release());
     }
 }
 
 impl RxQueue for Queue {
     fn pending(&self) -> usize {
-        self.vector.len() + self.ring.len()
+        self.vector.len() + self.received.ring.len()
     }
 
     fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
-        self.ahead.look();
-        self.draw(limit, burst);
+        if self.vector.is_empty() {
+            self.ahead.look();
+            self.draw(burst);
+        }
         let done = burst.take_vector(&mut Frames::first(&mut self.vector, limit), &mut self.spare);
         if !self.spare.is_empty() {
-            let mut umem = self.umem.lock();
+            let mut umem = self.received.umem.lock();
             self.spare.drain(..).for_each(|frame| umem.take_back(frame));
         }
         done
     }
 
     fn arm(&mut self) -> bool {
-        if self.umem.lock().refill() {
+        if self.received.umem.lock().refill() {
             wake_receive(&self.socket);
         }
-        self.pending() > 0
+        let waits = self.pending() > 0;
+        if !waits {
+            self.received.mark.level();
+        }
+        waits
     }
 
-    /// The kernel counts the frames that found the ring full, or no free chunk.
+    /// The program counts the frames that found the ring full. The kernel counts those that found no free
+    /// chunk, or the ring full because the program had not seen it yet.
     fn counters(&self, effort: Effort) -> Option<RxCounters> {
         if effort == Effort::Memory {
             return None;
         }
-        let counted = sockopt::xdp_statistics(&self.socket);
-        let lost = counted.map_or(0, |counted| counted.rx_dropped + counted.rx_ring_full.unwrap_or(0));
-        Some(RxCounters::missed(lost + self.unusable))
+        let counted = sockopt::xdp_statistics(&self.socket).ok();
+        let (no_chunk, unseen) =
+            counted.map_or((0, 0), |counted| (counted.rx_dropped, counted.rx_ring_full.unwrap_or(0)));
+        let no_buffer = no_chunk + self.unusable;
+        let missed = self.received.mark.refused() + unseen + no_buffer;
+        Some(RxCounters { missed, no_buffer, ..RxCounters::default() })
     }
 }

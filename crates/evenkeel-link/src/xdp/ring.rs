@@ -145,10 +145,12 @@ impl<T: Entry> Consumer<T> {
         Some(entry)
     }
 
-    /// Returns the places of all entries that were read to the kernel.
+    /// Returns the places of all entries that were read to the kernel. Returns their number.
     #[inline]
-    pub(super) fn release(&mut self) {
+    pub(super) fn release(&mut self) -> u32 {
+        let before = self.shared.consumer().load(Ordering::Relaxed);
         self.shared.consumer().store(self.next, Ordering::Release);
+        self.next.wrapping_sub(before)
     }
 }
 
@@ -200,6 +202,12 @@ impl<T: Entry> Producer<T> {
     #[inline]
     pub(super) fn publish(&mut self) {
         self.shared.producer().store(self.next, Ordering::Release);
+    }
+
+    /// Returns the number of entries that the kernel has not taken.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.next.wrapping_sub(self.shared.consumer().load(Ordering::Acquire)) as usize
     }
 
     /// Returns whether the kernel has taken all entries.

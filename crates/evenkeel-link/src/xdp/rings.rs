@@ -11,14 +11,18 @@ use evenkeel_core::interface::{Arrived, Burst, Demultiplexer, Effort, Opened, Rx
 use rustix::event::epoll;
 
 use super::program::{Program, SLOTS};
-use super::queue::{Ahead, Queue, SharedUmem};
+use super::queue::{Ahead, Queue, Received, SharedUmem};
 use super::ring::Shared;
 use super::socket::{DeviceQueue, open_further};
+use super::umem::Awake;
 use crate::error::LinkError;
 
 /// The smallest and the largest ring of a channel, in frames on each queue of the device.
 const RING_PKTS_MIN: usize = 64;
 const RING_PKTS_MAX: usize = 1024;
+/// A ring holds this many times the frames of the channel's queue, for the time when its receiver waits for
+/// the core.
+const TIMES: usize = 4;
 /// Each new ring takes at most this part of the room that is left, so that there is some for later ones.
 const PART: usize = 8;
 
@@ -36,14 +40,24 @@ struct Bell {
     armed: AtomicBool,
     /// The number of bells that are armed.
     count: Arc<AtomicUsize>,
+    /// The rings whose bells are not.
+    awake: Awake,
+    /// The frames that the ring of each queue may hold.
+    ring_pkts: usize,
     /// The rings, each with its number of arrivals when the bell was armed.
     rings: Vec<(Arc<Shared>, AtomicU32)>,
 }
 
 impl Bell {
-    fn new(rings: impl Iterator<Item = Arc<Shared>>, count: Arc<AtomicUsize>) -> Self {
+    fn new(
+        rings: impl Iterator<Item = Arc<Shared>>,
+        ring_pkts: usize,
+        count: Arc<AtomicUsize>,
+        awake: Awake,
+    ) -> Self {
         let rings = rings.map(|ring| (ring, AtomicU32::new(0))).collect();
-        Self { armed: AtomicBool::new(false), count, rings }
+        awake.add(ring_pkts);
+        Self { armed: AtomicBool::new(false), count, awake, ring_pkts, rings }
     }
 
     /// Asks for an interrupt at the next arrival. One that was asked for before stays due: a frame may have
@@ -53,6 +67,7 @@ impl Bell {
             return;
         }
         self.count.fetch_add(1, Ordering::Relaxed);
+        self.awake.remove(self.ring_pkts);
         for (ring, seen) in &self.rings {
             seen.store(ring.arrivals(), Ordering::Relaxed);
         }
@@ -61,6 +76,7 @@ impl Bell {
     fn disarm(&self) {
         if self.armed.swap(false, Ordering::Relaxed) {
             self.count.fetch_sub(1, Ordering::Relaxed);
+            self.awake.add(self.ring_pkts);
         }
     }
 
@@ -77,7 +93,6 @@ impl Bell {
 struct Own {
     channel: ChannelId,
     slot: u32,
-    ring_pkts: usize,
     bell: Arc<Bell>,
 }
 
@@ -90,6 +105,7 @@ pub(super) struct Rings {
     /// Frames that further rings of a queue may hold together.
     room_pkts: usize,
     armed: Arc<AtomicUsize>,
+    awake: Awake,
     ahead: Ahead,
     completes: bool,
     /// Readable when a channel's ring has got frames while the host slept.
@@ -103,12 +119,25 @@ impl Rings {
         program: Arc<Mutex<Program>>,
         queues: Vec<OnQueue>,
         room_pkts: usize,
+        awake: Awake,
         ahead: Ahead,
         completes: bool,
         events: Arc<OwnedFd>,
     ) -> Self {
         let (own, armed) = (Vec::new(), Arc::default());
-        Self { program, queues, own, room_pkts, armed, ahead, completes, events, begun: false, next: 0 }
+        Self {
+            program,
+            queues,
+            own,
+            room_pkts,
+            armed,
+            awake,
+            ahead,
+            completes,
+            events,
+            begun: false,
+            next: 0,
+        }
     }
 
     fn with_program<T>(&self, call: impl FnOnce(&mut Program) -> T) -> T {
@@ -129,9 +158,11 @@ impl Rings {
 
     /// Returns the length of the next ring: a part of the room that is left. `None` if that is too small.
     fn next_ring_pkts(&self, capacity_pkts: usize) -> Option<usize> {
-        let most = (self.room_pkts / PART).min(RING_PKTS_MAX);
-        let pkts = if most.is_power_of_two() { most } else { most.next_power_of_two() / 2 };
-        (pkts >= RING_PKTS_MIN.max(capacity_pkts.next_power_of_two().min(RING_PKTS_MAX))).then_some(pkts)
+        let wanted = (capacity_pkts * TIMES).clamp(RING_PKTS_MIN, RING_PKTS_MAX).next_power_of_two();
+        let most = self.room_pkts / PART;
+        let most = if most.is_power_of_two() { most } else { most.next_power_of_two() / 2 };
+        let pkts = wanted.min(most);
+        (pkts >= capacity_pkts.clamp(RING_PKTS_MIN, RING_PKTS_MAX).next_power_of_two()).then_some(pkts)
     }
 
     fn open_rings(
@@ -148,11 +179,14 @@ impl Rings {
             let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
             epoll::add(&self.events, &socket, epoll::EventData::new_u64(slot.into()), flags)
                 .map_err(|error| fail(error.into()))?;
-            self.with_program(|program| program.set_socket(at.queue, slot, socket.as_fd()))?;
-            rings.push(Queue::new(ring, umem.clone(), socket, self.ahead.clone(), self.completes));
+            let mark =
+                self.with_program(|program| program.set_socket(at.queue, slot, socket.as_fd(), ring_pkts))?;
+            let received = Received { ring, umem: umem.clone(), mark };
+            rings.push(Queue::new(received, socket, self.ahead.clone(), self.completes));
         }
-        let bell = Arc::new(Bell::new(rings.iter().map(Queue::shared), Arc::clone(&self.armed)));
-        self.own.push(Own { channel, slot, ring_pkts, bell: Arc::clone(&bell) });
+        let (shared, armed) = (rings.iter().map(Queue::shared), Arc::clone(&self.armed));
+        let bell = Arc::new(Bell::new(shared, ring_pkts, armed, self.awake.clone()));
+        self.own.push(Own { channel, slot, bell: Arc::clone(&bell) });
         self.room_pkts -= ring_pkts;
         self.with_program(|program| program.open(channel, slot));
         Ok(ChannelRing { rings, bell, next: 0 })
@@ -184,12 +218,13 @@ impl Demultiplexer for Rings {
     fn close(&mut self, channel: ChannelId) {
         self.with_program(|program| program.close(channel));
         let Some(index) = self.own.iter().position(|own| own.channel == channel) else { return };
-        let Own { slot, ring_pkts, bell, .. } = self.own.swap_remove(index);
+        let Own { slot, bell, .. } = self.own.swap_remove(index);
         bell.disarm();
+        self.awake.remove(bell.ring_pkts);
         for queue in &self.queues {
             self.with_program(|program| program.remove_socket(queue.at.queue, slot));
         }
-        self.room_pkts += ring_pkts;
+        self.room_pkts += bell.ring_pkts;
     }
 
     fn update(&mut self, change: Change) {
@@ -246,7 +281,12 @@ impl RxQueue for ChannelRing {
     }
 
     fn counters(&self, effort: Effort) -> Option<RxCounters> {
-        let all = self.rings.iter().map(|ring| Some(ring.counters(effort)?.missed));
-        Some(RxCounters::missed(all.sum::<Option<u64>>()?))
+        let mut sum = RxCounters::default();
+        for ring in &self.rings {
+            let RxCounters { missed, no_buffer, .. } = ring.counters(effort)?;
+            sum.missed += missed;
+            sum.no_buffer += no_buffer;
+        }
+        Some(sum)
     }
 }

@@ -13,7 +13,7 @@ use rustix::net::{
 };
 
 use super::ring::{Consumer, Producer};
-use super::umem::{SEND_PKTS, Umem};
+use super::umem::{Awake, SEND_PKTS, Umem};
 
 /// A queue of a device, by the kernel's numbers.
 #[derive(Debug, Clone, Copy)]
@@ -37,10 +37,10 @@ pub(super) struct First {
 impl First {
     /// Opens a socket on a queue, with a receive ring of `ring_pkts`. The driver reads and writes the memory
     /// itself if it can.
-    pub(super) fn open(at: DeviceQueue, ring_pkts: u32) -> io::Result<Self> {
+    pub(super) fn open(at: DeviceQueue, ring_pkts: u32, others: Awake) -> io::Result<Self> {
         let socket = open()?;
         let fd = socket.as_fd();
-        let umem = Umem::register(fd)?;
+        let umem = Umem::register(fd, ring_pkts as usize, others)?;
         sockopt::set_xdp_tx_ring_size(fd, SEND_PKTS as u32)?;
         let receive = receive_ring(fd, ring_pkts)?;
         let offsets = sockopt::xdp_mmap_offsets(fd)?;

@@ -10,8 +10,10 @@
 //! ```
 
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use evenkeel_core::frame::{Frame, Memory, Region};
 use rustix::net::sockopt;
@@ -28,14 +30,17 @@ use crate::sys::Mapping;
 pub(super) const CHUNK_BYTES: usize = 2048;
 /// The largest MTU whose frames, with a VLAN tag, a chunk can hold.
 pub(super) const MTU_MAX: usize = CHUNK_BYTES - 256 - 18;
-/// Entries of the fill ring, and chunks for it: more than all receive rings of the queue hold together, or a
-/// full one would leave none for the others.
+/// Entries of the fill ring, and chunks for it: the most that all receive rings of the queue may hold.
 pub(super) const FILL_PKTS: usize = 8192;
+/// Chunks of the fill ring beyond what receive rings hold, so that there is always one for the next frame.
+pub(super) const SPARE_PKTS: usize = 64;
 /// Entries of the transmit and of the completion ring, and chunks that are kept for sending.
 pub(super) const SEND_PKTS: usize = 2048;
 /// Chunks that the host may hold. Beyond, frames are copied to the host's own buffers.
 const LENT_PKTS: usize = 2048;
 const CHUNKS: usize = FILL_PKTS + SEND_PKTS + LENT_PKTS;
+/// The memory of a queue in MiB.
+pub(super) const MIB: usize = (CHUNKS * CHUNK_BYTES) >> 20;
 
 // SAFETY: the mapping is initialized, stays in place until it is dropped, and is reached through frames only.
 // The kernel writes to a chunk only while it is in the fill ring, and reads it only while it is being sent:
@@ -51,6 +56,27 @@ unsafe impl Memory for Mapping {
     }
 }
 
+/// The frames that further rings of a queue may take before the host runs again. A ring whose receiver sleeps
+/// does not count: its first frame wakes the host.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Awake(Arc<AtomicUsize>);
+
+impl Awake {
+    /// Counts a ring of `ring_pkts` whose receiver is awake from now on.
+    pub(super) fn add(&self, ring_pkts: usize) {
+        self.0.fetch_add(ring_pkts, Ordering::Relaxed);
+    }
+
+    /// Counts a ring no longer.
+    pub(super) fn remove(&self, ring_pkts: usize) {
+        self.0.fetch_sub(ring_pkts, Ordering::Relaxed);
+    }
+
+    fn pkts(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// The memory of a queue, and its fill and completion rings.
 #[derive(Debug)]
 pub(super) struct Umem {
@@ -61,13 +87,17 @@ pub(super) struct Umem {
     free: Vec<u32>,
     /// The number of frames that the host has.
     lent: usize,
+    /// The frames that the shared ring may hold.
+    ring_pkts: usize,
+    others: Awake,
     fill: Producer<u64>,
     completion: Consumer<u64>,
 }
 
 impl Umem {
-    /// Allocates memory and registers it with a socket.
-    pub(super) fn register(socket: BorrowedFd<'_>) -> io::Result<Self> {
+    /// Allocates memory and registers it with a socket, whose receive ring of `ring_pkts` is the shared one.
+    /// `others` are further rings.
+    pub(super) fn register(socket: BorrowedFd<'_>, ring_pkts: usize, others: Awake) -> io::Result<Self> {
         let memory = Mapping::anonymous(CHUNKS * CHUNK_BYTES)?;
         let base = memory.base() as usize;
         sockopt::set_xdp_umem_reg(
@@ -88,13 +118,16 @@ impl Umem {
         let completion = Consumer::map(socket, XDP_UMEM_PGOFF_COMPLETION_RING, offsets.cr, SEND_PKTS as u32)?;
         let region = Region::over(memory, CHUNK_BYTES);
         let free = (0..CHUNKS as u32).rev().collect();
-        let mut umem = Self { region, base, free, lent: 0, fill, completion };
+        let mut umem = Self { region, base, free, lent: 0, ring_pkts, others, fill, completion };
         umem.refill();
         Ok(umem)
     }
 
-    /// Collects chunks that the host and the kernel are done with, and gives the kernel as many as it may
-    /// have. Returns whether the kernel has to be woken for them.
+    /// Collects chunks that the host and the kernel are done with, and gives the kernel as many as the receive
+    /// rings may take before the host runs again. Returns whether the kernel has to be woken for them.
+    ///
+    /// More chunks would only be colder: they take turns, and each costs the kernel cache lines and the
+    /// translation of a page.
     pub(super) fn refill(&mut self) -> bool {
         let Self { region, free, lent, .. } = self;
         region.returned(|chunk| {
@@ -105,15 +138,18 @@ impl Umem {
             free.push((offset as usize / CHUNK_BYTES) as u32);
         }
         self.completion.release();
-        let mut any = false;
-        while free.len() > SEND_PKTS && self.fill.has_room() {
-            let Some(chunk) = free.pop() else { break };
-            any |= self.fill.write(u64::from(chunk) * CHUNK_BYTES as u64);
+        let wanted = self.ring_pkts + SPARE_PKTS + self.others.pkts();
+        let lacking = wanted.saturating_sub(self.fill.len()).min(free.len().saturating_sub(SEND_PKTS));
+        // Neighbours follow each other, which the prefetchers of processors see.
+        let from = free.len() - lacking;
+        free[from..].sort_unstable();
+        for chunk in free.drain(from..) {
+            self.fill.write(u64::from(chunk) * CHUNK_BYTES as u64);
         }
-        if any {
+        if lacking > 0 {
             self.fill.publish();
         }
-        any && self.fill.needs_wakeup()
+        lacking > 0 && self.fill.needs_wakeup()
     }
 
     /// Returns whether the host may have another chunk.

@@ -17,8 +17,14 @@ pub struct Interface {
     pub name: String,
     /// Frames that the host took from the receive rings.
     pub received: u64,
-    /// Frames that found the receive rings full.
+    /// Frames that found the receive rings full, those of channels included, or no buffer.
     pub missed: u64,
+    /// Frames that the interface dropped for another reason, before the host had them.
+    #[cfg_attr(feature = "json", serde(default))]
+    pub discarded: u64,
+    /// Frames in the receive rings now, as far as they show without being taken.
+    #[cfg_attr(feature = "json", serde(default))]
+    pub in_rings: u64,
     /// Frames that the host handed to the interface.
     pub transmitted: u64,
     /// Frames that found the output queue full.
@@ -64,12 +70,16 @@ pub struct KernelDrops {
 /// Returns the figures of all interfaces of a host, without those of their devices.
 pub(super) fn interfaces(host: &Host) -> impl Iterator<Item = Interface> {
     host.interfaces().zip(0..).map(|(interface, number)| {
-        let traffic = host.traffic(InterfaceId(number)).unwrap_or_default();
+        let id = InterfaceId(number);
+        let (traffic, untaken) = (host.traffic(id).unwrap_or_default(), host.untaken(id));
+        let missed = untaken.missed();
         Interface {
             number,
             name: interface.properties().name.clone(),
             received: traffic.received,
-            missed: host.missed(InterfaceId(number)),
+            missed,
+            discarded: untaken.dropped.values().sum::<u64>() - missed,
+            in_rings: untaken.in_rings,
             transmitted: traffic.transmitted,
             output_full: traffic.dropped,
             queued: traffic.queued,
@@ -101,6 +111,8 @@ impl Interface {
             name: self.name.clone(),
             received: self.received.saturating_sub(earlier.received),
             missed: self.missed.saturating_sub(earlier.missed),
+            discarded: self.discarded.saturating_sub(earlier.discarded),
+            in_rings: self.in_rings,
             transmitted: self.transmitted.saturating_sub(earlier.transmitted),
             output_full: self.output_full.saturating_sub(earlier.output_full),
             queued: self.queued,

@@ -1,10 +1,12 @@
 //! All figures of a host at one moment.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use evenkeel_core::drop::{LinkDrop, Reason};
 use evenkeel_core::host::Host;
 use evenkeel_core::ledger::{Imbalance, Ledger};
+use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
 
 use super::cpu::CpuTimes;
@@ -95,15 +97,31 @@ impl Dropped {
         Self::new(reason, reason.place_on_interface(), frames)
     }
 
-    /// Returns whether the frames were shed by an interface whose ring was full.
+    /// Returns whether an interface dropped the frames, before the host had them.
     #[must_use]
-    pub fn is_at_ring(&self) -> bool {
-        self.place == Reason::from(LinkDrop::RingFull).place()
+    pub fn is_on_interface(&self) -> bool {
+        Reason::PLACES_ON_INTERFACE.contains(&&*self.place)
+    }
+
+    /// Returns whether both stand for one reason and place.
+    fn is_as(&self, other: &Self) -> bool {
+        (&self.reason, &self.place) == (&other.reason, &other.place)
     }
 
     /// Returns whether the frames were to be sent.
     fn is_output(&self) -> bool {
         self.place == Reason::OUTPUT_PLACE
+    }
+
+    /// Returns the entries of the frames that the interfaces of a host dropped before it had them.
+    fn on_interfaces(host: &Host) -> impl Iterator<Item = Self> {
+        let mut all = BTreeMap::new();
+        for (_, number) in host.interfaces().zip(0..) {
+            for (reason, frames) in host.untaken(InterfaceId(number)).dropped {
+                *all.entry(reason).or_default() += frames;
+            }
+        }
+        all.into_iter().map(|(reason, frames)| Self::on_interface(reason, frames))
     }
 
     /// Returns the entries of the frames that a ledger counts as dropped.
@@ -158,11 +176,11 @@ impl Snapshot {
         snapshot
     }
 
-    /// Reads the figures that the host counts, into the memory of an earlier snapshot. Makes no system call.
+    /// Reads the figures of the host and of its interfaces, into the memory of an earlier snapshot.
     pub(super) fn read(&mut self, host: &Host, elapsed: Duration) {
         self.elapsed = elapsed;
         self.frames = Frames::of(host);
-        refill(&mut self.drops, Dropped::of(host.ledger()));
+        refill(&mut self.drops, Dropped::on_interfaces(host).chain(Dropped::of(host.ledger())));
         self.cpu = CpuTimes::of_levels(host);
         refill(&mut self.interfaces, interfaces(host));
         refill(&mut self.processes, processes(host));
@@ -170,18 +188,25 @@ impl Snapshot {
         self.tcp.read(host);
     }
 
-    /// Adds the figures that the host does not count: the time of its thread, and its devices.
+    /// Adds the figures that the host does not have: the time of its thread, and the system's of its devices.
     pub(super) fn complete(&mut self, observer: &Observer) {
         self.cpu = self.cpu.with(observer.core());
-        for device in observer.devices() {
+        let devices = observer.devices();
+        for device in &devices {
             let served = |own: &&mut Interface| own.number == device.interface.0;
             if let Some(interface) = self.interfaces.iter_mut().find(served) {
-                interface.complete(&device);
+                interface.complete(device);
             }
         }
-        let missed: u64 = self.interfaces.iter().map(|interface| interface.missed).sum();
-        if missed > 0 {
-            self.drops.insert(0, Dropped::on_interface(LinkDrop::RingFull, missed));
+        let before = devices.iter().map(|device| device.missed_before).sum();
+        self.add_drop(Dropped::on_interface(LinkDrop::RingFull, before));
+    }
+
+    fn add_drop(&mut self, more: Dropped) {
+        match self.drops.iter_mut().find(|drop| drop.is_as(&more)) {
+            Some(drop) => drop.frames += more.frames,
+            None if more.frames > 0 => self.drops.insert(0, more),
+            None => {}
         }
     }
 
@@ -193,8 +218,9 @@ impl Snapshot {
 
     /// Checks that every frame is accounted for. The sums on the way in are
     /// `received + duplicated = delivered + consumed + forwarded + dropped + queued`, and on the way out
-    /// `originated + forwarded = transmitted + dropped + waiting`. Frames that found a receive ring full are
-    /// on neither side, because the host never had them.
+    /// `originated + forwarded = transmitted + dropped + waiting`. Frames that an interface dropped are on
+    /// neither side, because the host never had them. Of these, `received + missed + discarded + in_rings` of
+    /// an [`Interface`] has all that came for the host, if its device counts what it drops.
     ///
     /// A difference of snapshots does not balance, because frames queued earlier may end in it.
     ///
@@ -204,7 +230,7 @@ impl Snapshot {
         let Frames { received, duplicated, delivered, consumed, forwarded, queued, .. } = self.frames;
         let Frames { originated, transmitted, waiting, .. } = self.frames;
         let dropped = |output| {
-            let side = self.drops.iter().filter(|drop| !drop.is_at_ring() && drop.is_output() == output);
+            let side = self.drops.iter().filter(|drop| !drop.is_on_interface() && drop.is_output() == output);
             side.map(|drop| drop.frames).sum::<u64>()
         };
         let (came, went) =
@@ -225,8 +251,7 @@ impl Snapshot {
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let drops = self.drops.iter().map(|now| {
-            let is_same = |old: &&Dropped| (&old.reason, &old.place) == (&now.reason, &now.place);
-            let before = earlier.drops.iter().find(is_same).map_or(0, |old| old.frames);
+            let before = earlier.drops.iter().find(|old| old.is_as(now)).map_or(0, |old| old.frames);
             Dropped { frames: now.frames.saturating_sub(before), ..now.clone() }
         });
         Self {

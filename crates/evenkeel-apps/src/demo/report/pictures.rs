@@ -5,7 +5,7 @@ use evenkeel::raw::receive;
 
 use super::words;
 use crate::chart::{Axis, Bar, BarChart, Curve, LineChart, Scale, Segment, styles};
-use crate::demo::results::{Architecture, Demonstration, Point};
+use crate::demo::results::{Architecture, Demonstration, OVER_XDP, Point};
 use crate::quantity::{percent, pps, short, three_digits, three_digits_at_most};
 
 /// A picture of the page, with its title.
@@ -46,9 +46,11 @@ pub fn document(results: &Demonstration) -> String {
 
 fn delivered_chart(results: &Demonstration, title: &str, size: (f64, f64)) -> LineChart {
     let mut curves = curves(results, size, |p| Some(p.delivered_pps));
-    if let Some(kernel) = &results.kernel {
-        let points = kernel.points.iter().map(|p| (p.offered_pps, Some(p.delivered_pps))).collect();
-        curves.push(Curve { name: "Linux".into(), style: KERNEL_STYLE, dashed: false, points });
+    for (name, socket) in results.on_veth() {
+        let points = socket.points.iter().map(|p| (p.offered_pps, Some(p.delivered_pps))).collect();
+        let shown = if size == NARROW { brief(words::title(name)) } else { words::title(name) };
+        let dashed = name == OVER_XDP;
+        curves.push(Curve { name: shown.into(), style: style(name), dashed, points });
     }
     let kept = |a: &Architecture| match a.judgement().doubt() {
         None => format!("{} keeps {} % of its peak", a.name, percent(a.retention)),
@@ -234,12 +236,15 @@ fn brief(name: &str) -> &str {
     name.split_once(", ").map_or(name, |(_, brief)| brief)
 }
 
-/// Returns the number of an architecture's colour and marker, which is fixed in all reports.
+/// Returns the number of an architecture's colour and marker, which is fixed in all reports. On a veth pair it
+/// is the same as on the cable.
 pub(super) fn style(name: &str) -> usize {
-    let known = receive::Architecture::ALL.iter().any(|a| a.name() == name);
-    match known {
-        true => styles(&[name.to_owned()])[0],
-        false if name.contains(',') => SINGLE_QUEUE_STYLE,
+    let is_single = name.ends_with(", 1 queue");
+    let architecture = name.split_once(", ").map_or(name, |(architecture, _)| architecture);
+    let is_known = receive::Architecture::ALL.iter().any(|a| a.name() == architecture);
+    match is_known {
+        _ if is_single => SINGLE_QUEUE_STYLE,
+        true => styles(&[architecture.to_owned()])[0],
         false => KERNEL_STYLE,
     }
 }

@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 
 use crate::chart::escape;
 use crate::demo::guard::Doubt;
-use crate::demo::results::{Architecture, Demonstration, LOSS_FREE_TOLERANCE, Setup};
+use crate::demo::results::{self, Architecture, Demonstration, LOSS_FREE_TOLERANCE, Setup};
 use crate::demo::table;
 use crate::quantity::{count, in_words, percent, pps, three_digits_at_most};
 
@@ -150,12 +150,17 @@ pub(super) fn doubts(results: &Demonstration) -> String {
     }
 }
 
+/// Returns the name of a socket on the veth pair in the report.
+pub(super) fn title(name: &'static str) -> &'static str {
+    if name == results::KERNEL { "Linux" } else { name }
+}
+
 /// Returns a sentence on the curves that the measurements do not tell, with a reason for each kind of doubt.
 fn doubtful(results: &Demonstration) -> Option<String> {
     let ours = results.architectures.iter().map(|a| (a.name.as_str(), a.judgement()));
-    let kernel = results.kernel.iter().map(|k| ("Linux", k.judgement()));
+    let on_veth = results.on_veth().map(|(name, socket)| (title(name), socket.judgement()));
     let mut kinds: Vec<(Vec<&str>, Doubt)> = Vec::new();
-    for (name, judgement) in ours.chain(kernel) {
+    for (name, judgement) in ours.chain(on_veth) {
         let Some(doubt) = judgement.doubt() else { continue };
         match kinds.iter_mut().find(|(_, known)| known.graver(doubt).is_some()) {
             Some((names, known)) => {
@@ -182,6 +187,13 @@ pub(super) fn small_print(results: &Demonstration) -> Vec<String> {
             "Linux is the kernel's own UDP socket on a veth pair, with protocol input on the service's core \
              (RPS), up to {}.",
             pps(kernel.offered_max_pps)
+        ));
+    }
+    if let Some(ours) = &results.over_xdp {
+        lines.push(format!(
+            "“{}” is a socket of evenkeel on the same veth pair over AF_XDP, up to {}.",
+            results::OVER_XDP,
+            pps(ours.offered_max_pps)
         ));
     }
     lines.extend(doubtful(results));
@@ -277,6 +289,15 @@ fn architectures(html: &mut String, results: &Demonstration) {
             escape(&kernel.release)
         );
     }
+    if results.over_xdp.is_some() {
+        let _ = writeln!(
+            html,
+            "<dt>{}</dt><dd>A UDP socket of evenkeel on the same veth pair over AF_XDP, with equal requests \
+             and equal work. The kernel's XDP program puts each frame into the ring of its channel, on the \
+             generator's core. All protocol work is done in the receive call.</dd>",
+            results::OVER_XDP
+        );
+    }
     html.push_str("</dl>\n</section>\n");
 }
 
@@ -300,7 +321,7 @@ fn measured(html: &mut String, results: &Demonstration) {
          their way when the clock stops are not lost.</li>\n\
          <li>The guard: a curve tells nothing if at one load the host had less than 90 % of its core, if it \
          falls by more than a tenth of its peak and rises again, or if the highest load is less than twice \
-         the peak. The guard judges the kernel's curve too.</li>\n\
+         the peak. The guard judges the curves on the veth pair too.</li>\n\
          <li>Seed {}. The figures for programs: <code>evenkeel demo --json</code>.</li>\n</ul>\n</section>\n",
         escape(machine),
         setup.cores,
@@ -356,13 +377,13 @@ fn caveats(html: &mut String, results: &Demonstration) {
              its core. Figures are low and uneven.</strong></li>"
         );
     }
-    if let Some(why) = &results.kernel_missing {
-        let _ = writeln!(html, "<li>The kernel's own sockets under the same load: {}.</li>", escape(why));
+    for (name, why) in results.missing_on_veth() {
+        let _ = writeln!(html, "<li>{} on a veth pair: {}.</li>", title(name), escape(why));
     }
-    if results.kernel.is_some() {
+    if results.on_veth().next().is_some() {
         html.push_str(
-            "<li>The kernel's packets go through a veth pair and system calls, ours through memory. \
-             Compare the shape, not the height.</li>\n",
+            "<li>Packets of sockets on the veth pair go through the kernel, those of the other curves \
+             through memory. Between the two kinds compare the shape, not the height.</li>\n",
         );
     }
     html.push_str("</ul>\n</section>\n");

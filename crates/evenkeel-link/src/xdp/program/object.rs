@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 
 use aya::Ebpf;
-use aya::maps::{Map, MapError};
+use aya::maps::{Map, MapData, MapError};
 
 use crate::error::LinkError;
 
@@ -18,6 +18,14 @@ where
 {
     let map = object.take_map(name).ok_or_else(|| missing(name))?;
     M::try_from(map).map_err(|error| error_of("load the XDP program", error))
+}
+
+/// Takes an array out of a loaded object, whose memory is to be mapped.
+pub(super) fn take_array(object: &mut Ebpf, name: &str) -> Result<MapData, LinkError> {
+    match object.take_map(name) {
+        Some(Map::Array(data)) => Ok(data),
+        _ => Err(missing(name)),
+    }
 }
 
 /// Returns the error for an object that lacks a program or a map.

@@ -49,9 +49,7 @@ impl Decision {
         match (returned >> 16, returned & 0xffff) {
             (1, slot) => Self::Slot(slot),
             (2, 0) => Self::Pass,
-            (3, 0) => UNKNOWN,
-            (3, 1) => MALFORMED,
-            (3, 2) => NOT_LOCAL,
+            (3, number) => Self::Drop(REASONS[number as usize]),
             other => panic!("{other:x?}"),
         }
     }
@@ -375,28 +373,33 @@ fn a_slot_without_socket_is_served_by_the_shared_ring_and_drops_are_counted() {
     let Some(mut pair) = Pair::load(false) else { return };
     bind_all(&mut pair);
     let [own, other] = [9, 10].map(|port| ipv4(v4(1), v4(2), 17, 0, 0, &udp(7, port)));
-    let mut counted = Counters::default();
     let one = socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();
-    pair.program.set_socket(0, 1, one.as_fd()).unwrap();
+    pair.program.set_socket(0, 1, one.as_fd(), 64).unwrap();
     assert_eq!([&own, &other].map(|frame| pair.run("demux", frame)), [XDP_REDIRECT, XDP_DROP]);
-    counted.no_socket += 1;
-    assert_eq!(pair.program.counters(), counted);
-    pair.program.set_socket(0, 0, one.as_fd()).unwrap();
+    assert_eq!(dropped(&pair.program), [0, 0, 0, 1, 0]);
+    pair.program.set_socket(0, 0, one.as_fd(), 64).unwrap();
     pair.program.remove_socket(0, 1);
     assert_eq!([&own, &other].map(|frame| pair.run("demux", frame)), [XDP_REDIRECT; 2]);
+    let longest = [&own[..], &vec![0; 2048 - 256 - own.len()]].concat();
+    assert_eq!(pair.run("demux", &longest), XDP_REDIRECT);
+    (0..4).for_each(|_| assert_eq!(pair.run("demux", &[&longest[..], &[0]].concat()), XDP_DROP));
     pair.program.remove_socket(0, 0);
     assert_eq!([&own, &other].map(|frame| pair.run("demux", frame)), [XDP_DROP; 2]);
-    counted.no_socket += 2;
     let broken = [ethernet(0x88b5, &[]), ethernet(0x0800, &[]), ipv6(v6(1), v6(0xff), 17, &[])];
     pair.apply(Change::Unbind(Binding::Forward));
     for (n, frame) in broken.iter().enumerate() {
         (0..=n).for_each(|_| assert_eq!(pair.run("demux", frame), XDP_DROP));
     }
-    [counted.unknown_ethertype, counted.malformed, counted.not_local] = [1, 2, 3];
     let passed = ipv6(v6(1), v6(2), 17, &[]).split_off(6);
     assert_eq!(pair.run("demux", &[&STRANGER.0, &passed[..]].concat()), XDP_PASS);
-    assert_eq!(pair.program.counters(), counted);
-    assert!(pair.program.set_socket(0, SLOTS * 16, one.as_fd()).is_err(), "no such slot");
+    assert_eq!(dropped(&pair.program), [1, 2, 3, 3, 4]);
+    assert!(pair.program.set_socket(0, SLOTS * 16, one.as_fd(), 64).is_err(), "no such slot");
+}
+
+/// Returns the numbers of dropped frames, in the order of the reasons.
+fn dropped(program: &Program) -> [u64; REASONS.len()] {
+    let dropped = program.dropped();
+    REASONS.map(|reason| dropped.iter().find(|(other, _)| *other == reason).unwrap().1)
 }
 
 /// Returns the output of a command that succeeds.
@@ -454,4 +457,25 @@ fn the_object_is_what_its_source_compiles_to() {
     let compiled = fs::read(&object);
     fs::remove_file(&object).unwrap();
     assert!(compiled.unwrap() == OBJECT, "compile bpf/demux.c again: bpf/build.sh");
+}
+
+#[test]
+fn a_ring_that_is_full_gets_no_more_frames_until_some_are_taken() {
+    let Some(mut pair) = Pair::load(false) else { return };
+    bind_all(&mut pair);
+    let frame = ipv4(v4(1), v4(2), 17, 0, 0, &udp(7, 9));
+    let socket = socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();
+    let mark = pair.program.set_socket(0, 1, socket.as_fd(), 2).unwrap();
+    let run = |times: usize| (0..times).map(|_| pair.run("demux", &frame)).collect::<Vec<_>>();
+    assert_eq!(run(4), [XDP_REDIRECT, XDP_REDIRECT, XDP_DROP, XDP_DROP]);
+    assert_eq!(mark.refused(), 2);
+    mark.take(1);
+    assert_eq!(run(2), [XDP_REDIRECT, XDP_DROP]);
+    // What the kernel has lost on the way does not count for ever.
+    mark.level();
+    assert_eq!(run(3), [XDP_REDIRECT, XDP_REDIRECT, XDP_DROP]);
+    // The next ring of the slot begins anew.
+    let next = pair.program.set_socket(0, 1, socket.as_fd(), 1).unwrap();
+    assert_eq!([pair.run("demux", &frame), pair.run("demux", &frame)], [XDP_REDIRECT, XDP_DROP]);
+    assert_eq!((mark.refused(), next.refused()), (5, 1));
 }

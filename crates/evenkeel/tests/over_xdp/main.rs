@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod counted;
+mod faults;
+mod kernel;
+
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream as KernelStream, UdpSocket as KernelSocket};
 use std::thread;
@@ -15,12 +19,18 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Opens a host at one end of a veth pair; the kernel has the other.
 fn open() -> Net {
-    run("ip link add kernel0 type veth peer name ek0");
+    open_on("xdp:ek0", "")
+}
+
+/// Opens a host on `link`, at one end of a veth pair that has `queues`.
+fn open_on(link: &str, queues: &str) -> Net {
+    run(&format!("ip link add kernel0 {queues} type veth peer name ek0 {queues}"));
+    run("sysctl -qw net.ipv6.conf.kernel0.disable_ipv6=1");
     run("sysctl -qw net.ipv6.conf.ek0.disable_ipv6=1");
     run("ip addr add 10.77.0.1/24 dev kernel0");
     run("ip link set kernel0 up");
     run("ip link set ek0 up");
-    Net::builder().link("xdp:ek0").address("10.77.0.2/24").open().unwrap()
+    Net::builder().link(link).address("10.77.0.2/24").open().unwrap()
 }
 
 #[test]

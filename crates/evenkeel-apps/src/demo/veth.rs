@@ -1,0 +1,330 @@
+//! UDP sockets under the same load on a veth pair, in a network namespace of its own: the kernel's, and ours
+//! over AF_XDP.
+//!
+//! The service does the same work for each request, and answers it. The veth's interface work runs on the
+//! generator's core, with our XDP program. The kernel's protocol input is moved to the service's core by
+//! receive packet steering, so that this is the classic host, where the network interrupts whatever runs.
+//! The generator sends through a packet socket, which is far slower than a cable. So the results give the
+//! load that was really offered.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use evenkeel::net::{self, Net};
+use evenkeel::raw::cpu::{self, ThreadMeter};
+use evenkeel::raw::device::{Address, Interface, Packet, PacketOptions, TxQueue as _};
+use evenkeel::raw::frame::Pool;
+use evenkeel::raw::kernel;
+use evenkeel::raw::time::{Clock, Duration};
+use evenkeel::raw::wire::{EthernetAddress, IpEndpoint, Ipv4Address};
+
+use super::bench::{GENERATOR, HOST, PAYLOAD, SERVICE_PORT};
+use super::machine;
+use super::results::{self, OnVeth, VethPoint};
+use crate::measure::{execute, settle_on, undisturbed};
+use crate::pace::Pace;
+use crate::requests::{Requests, Shape};
+
+const FLOWS: u16 = 64;
+const BURST_PKTS: u64 = 64;
+const SETTLE: Duration = Duration::from_millis(150);
+/// The time after which a waiting receive call returns, to check whether the run is over.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+const GENERATOR_MAC: &str = "02:00:00:00:00:01";
+/// The device's own hardware address, which is the kernel's, and that of our host.
+const KERNEL_MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 2]);
+const OUR_MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 3]);
+const OUR_ADDRESS: Ipv4Address = Ipv4Address::new(10, 77, 0, 3);
+
+/// The host whose socket serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Served {
+    ByKernel,
+    OverXdp,
+}
+
+impl Served {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::ByKernel => results::KERNEL,
+            Self::OverXdp => results::OVER_XDP,
+        }
+    }
+
+    const fn at(self) -> (EthernetAddress, Ipv4Address) {
+        match self {
+            Self::ByKernel => (KERNEL_MAC, HOST),
+            Self::OverXdp => (OUR_MAC, OUR_ADDRESS),
+        }
+    }
+}
+
+/// The results of both, or the reason why one could not be measured.
+pub(super) struct OnePair {
+    pub(super) kernel: Result<OnVeth, String>,
+    pub(super) over_xdp: Result<OnVeth, String>,
+}
+
+/// Measures both sockets at each of `loads`, and calls `progress` after each. Repeats at most `repeats`
+/// measurements that the machine disturbed, as with our own architectures.
+///
+/// # Errors
+/// The reason why there is no veth pair.
+pub(super) fn run(
+    loads: &[u64],
+    work: Duration,
+    window: Duration,
+    repeats: usize,
+    progress: impl FnMut(Served, &VethPoint) + Send,
+) -> Result<OnePair, String> {
+    // A thread of its own: the namespace ends with it, and the veth pair with the namespace.
+    thread::scope(|scope| {
+        let measured = scope.spawn(|| {
+            kernel::enter_new_network().map_err(|e| format!("no network namespace of its own: {e}"))?;
+            set_up()?;
+            let mut run = Run { work, window, repeats, progress };
+            // The kernel first: with an XDP program, its own input is slower.
+            let kernel = run.over(Served::ByKernel, loads);
+            Ok(OnePair { kernel, over_xdp: run.over(Served::OverXdp, loads) })
+        });
+        measured.join().unwrap_or_else(|_| Err("the measuring thread panicked".to_owned()))
+    })
+}
+
+/// The conditions of all measurements on the pair.
+struct Run<P> {
+    work: Duration,
+    window: Duration,
+    repeats: usize,
+    progress: P,
+}
+
+impl<P: FnMut(Served, &VethPoint)> Run<P> {
+    /// Measures one socket, up to the load that the generator cannot reach.
+    fn over(&mut self, served: Served, loads: &[u64]) -> Result<OnVeth, String> {
+        let mut points = Vec::new();
+        for &load in loads {
+            let (work, window) = (self.work, self.window);
+            let once = || measure(served, load, work, window);
+            let point = undisturbed(&mut self.repeats, |point: &VethPoint| point.core_share, once);
+            let point = point.map_err(|e| e.to_string())?;
+            (self.progress)(served, &point);
+            // The generator has reached its maximum, so higher loads would give equal results.
+            let saturated = point.offered_pps < load as f64 * 0.8;
+            points.push(point);
+            if saturated {
+                break;
+            }
+        }
+        Ok(OnVeth::from_points(machine::release().unwrap_or_else(|| "unknown".to_owned()), points))
+    }
+}
+
+fn set_up() -> Result<(), String> {
+    let cpu = cpu::cpus().get(1).copied().unwrap_or(0);
+    let steer = format!(
+        "mount -t sysfs sysfs /sys && echo {:x} > /sys/class/net/ekhost/queues/rx-0/rps_cpus",
+        1_u64 << cpu
+    );
+    let commands: [&[&str]; 8] = [
+        &["ip", "link", "add", "ekgen", "type", "veth", "peer", "name", "ekhost"],
+        &["ip", "link", "set", "ekgen", "address", GENERATOR_MAC],
+        &["ip", "link", "set", "ekhost", "address", "02:00:00:00:00:02"],
+        &["ip", "addr", "add", "10.77.0.2/24", "dev", "ekhost"],
+        &["ip", "link", "set", "ekgen", "up"],
+        &["ip", "link", "set", "ekhost", "up"],
+        &["ip", "neigh", "add", "10.77.0.1", "lladdr", GENERATOR_MAC, "dev", "ekhost", "nud", "permanent"],
+        // Only a mount of this namespace shows its devices.
+        &["unshare", "--mount", "sh", "-c", &steer],
+    ];
+    commands.iter().try_for_each(|command| execute(command))
+}
+
+/// A socket that serves: both have the same calls.
+trait Socket: Sized + Send {
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)>;
+    fn send(&self, payload: &[u8], to: SocketAddr) -> io::Result<usize>;
+}
+
+impl Socket for UdpSocket {
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.recv_from(buffer)
+    }
+
+    fn send(&self, payload: &[u8], to: SocketAddr) -> io::Result<usize> {
+        self.send_to(payload, to)
+    }
+}
+
+impl Socket for net::UdpSocket {
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.recv_from(buffer)
+    }
+
+    fn send(&self, payload: &[u8], to: SocketAddr) -> io::Result<usize> {
+        self.send_to(payload, to)
+    }
+}
+
+fn measure(served: Served, load: u64, work: Duration, window: Duration) -> io::Result<VethPoint> {
+    let (hardware, address) = served.at();
+    let flood = Flood { hardware, to: IpEndpoint::new(address.into(), SERVICE_PORT), load };
+    match served {
+        Served::ByKernel => {
+            let socket = UdpSocket::bind((IpAddr::from(address), SERVICE_PORT))?;
+            socket.set_read_timeout(Some(PATIENCE))?;
+            measure_socket(&socket, &flood, work, window)
+        }
+        Served::OverXdp => {
+            let net = Net::builder().link("xdp:ekhost").mac(Address::Fixed(hardware));
+            let net = net.address(&format!("{address}/24")).open()?;
+            let socket = net::UdpSocket::bind(&net, (IpAddr::from(address), SERVICE_PORT))?;
+            socket.set_read_timeout(Some(PATIENCE))?;
+            measure_socket(&socket, &flood, work, window)
+        }
+    }
+}
+
+/// The requests to one socket.
+#[derive(Debug, Clone, Copy)]
+struct Flood {
+    hardware: EthernetAddress,
+    to: IpEndpoint,
+    /// Requests a second.
+    load: u64,
+}
+
+fn measure_socket(
+    socket: &(impl Socket + Sync),
+    flood: &Flood,
+    work: Duration,
+    window: Duration,
+) -> io::Result<VethPoint> {
+    let clock = Clock::start();
+    let cpus = cpu::cpus();
+    let options = PacketOptions { address: Address::Device, ..PacketOptions::default() };
+    let device = Packet::open("ekgen", &options).map_err(io::Error::other)?;
+    let (served, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (metering, meter) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            settle_on(cpus.get(1));
+            let _ = metering.send(ThreadMeter::of_this_thread());
+            serve(socket, work, clock, &served, &over);
+        });
+        let service = meter.recv().map_err(|_| io::Error::other("the service's thread has gone"))?;
+        let core = Core { cpu: cpus.get(1).or(cpus.first()).copied().unwrap_or(0), service };
+        let (cpus, served, over) = (&cpus, &served, &over);
+        let generator = scope.spawn(move || {
+            settle_on(cpus.first());
+            let point = generate(device, flood, clock, window, served, &core);
+            over.store(true, Ordering::Relaxed);
+            point
+        });
+        generator.join().unwrap_or_else(|_| Err(io::Error::other("the generator's thread panicked")))
+    })
+}
+
+/// The core on which the service and protocol input run.
+struct Core {
+    cpu: usize,
+    service: ThreadMeter,
+}
+
+impl Core {
+    /// Returns the time in which programs used the core in user mode or other machines took it, and the
+    /// time that the service itself used in user mode.
+    fn taken(&self) -> io::Result<(Duration, Duration)> {
+        let service = self.service.read().unwrap_or_default();
+        let all = cpu::taken_from_kernel(self.cpu)?;
+        Ok((all, service.ran.saturating_sub(service.system)))
+    }
+
+    /// Returns the share of `elapsed` that was left to the service and to protocol input. `from` and `until` are
+    /// the results of [`Core::taken`] before and after.
+    fn share(from: (Duration, Duration), until: (Duration, Duration), elapsed: Duration) -> f64 {
+        let (all, own) = (until.0.saturating_sub(from.0), until.1.saturating_sub(from.1));
+        if elapsed.is_zero() {
+            return 0.0;
+        }
+        (1.0 - all.saturating_sub(own).as_secs_f64() / elapsed.as_secs_f64()).max(0.0)
+    }
+}
+
+fn serve(socket: &impl Socket, work: Duration, clock: Clock, served: &AtomicU64, over: &AtomicBool) {
+    let mut buffer = [0; 2048];
+    while !over.load(Ordering::Relaxed) {
+        let Ok((length, from)) = socket.receive(&mut buffer) else { continue };
+        clock.spin(work);
+        // An answer that cannot be sent is the client's loss, as with any UDP service.
+        let _ = socket.send(&buffer[..length], from);
+        served.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rates for reports")]
+fn generate(
+    mut device: Packet,
+    flood: &Flood,
+    clock: Clock,
+    window: Duration,
+    served: &AtomicU64,
+    core: &Core,
+) -> io::Result<VethPoint> {
+    let mut pool = Pool::new(4 * BURST_PKTS as usize);
+    let shape = Shape {
+        hardware: (device.properties().address, flood.hardware),
+        from: IpEndpoint::new(GENERATOR.into(), 20_000),
+        to: flood.to,
+        payload: PAYLOAD,
+        flows: FLOWS,
+        seed: 1,
+    };
+    let mut requests = Requests::new(&shape).expect("both ends are IPv4 and the ports are in range");
+    let start = clock.now();
+    let mut pace = Pace::new(flood.load, BURST_PKTS, start);
+    let (mut frames, mut sent) = (VecDeque::new(), 0_u64);
+    let mut from = None;
+    loop {
+        let now = clock.now();
+        if from.is_none() && now >= start + SETTLE {
+            from = Some((now, sent, served.load(Ordering::Relaxed), core.taken()?));
+        }
+        if let Some((t0, sent_then, served_then, taken_then)) = from
+            && now >= t0 + window
+        {
+            let seconds = now.since(t0).as_secs_f64();
+            let (offered, delivered) = (sent - sent_then, served.load(Ordering::Relaxed) - served_then);
+            return Ok(VethPoint {
+                offered_pps: offered as f64 / seconds,
+                delivered_pps: delivered as f64 / seconds,
+                core_share: Core::share(taken_then, core.taken()?, now.since(t0)),
+            });
+        }
+        for _ in 0..pace.take(now) {
+            let Some(frame) = pool.take_copy(requests.next()) else { break };
+            frames.push_back(frame);
+        }
+        sent += device.transmit(&mut frames, &mut pool) as u64;
+        frames.drain(..).for_each(|frame| pool.recycle(frame));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Programs use the core for 0.7 s of a second in user mode, and 0.5 s of that is the service.
+    #[test]
+    fn what_other_programs_took_is_not_the_services() {
+        let at = |all, own| (Duration::from_millis(all), Duration::from_millis(own));
+        let share = Core::share(at(100, 50), at(800, 550), Duration::from_secs(1));
+        assert!((share - 0.8).abs() < 1e-9, "{share}");
+        assert_eq!(Core::share(at(0, 0), at(0, 9), Duration::from_secs(1)), 1.0, "ticks are coarse");
+    }
+}

@@ -1,0 +1,162 @@
+//! Commands on AF_XDP that are killed, started twice, or started where memory is short. Needs root; reports
+//! if it is skipped.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::fs;
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use common::{command, signal};
+use evenkeel_testing::{Program, Running, attempt, has_xdp, in_namespace, run, wait_for};
+
+const PROGRAMS: [Program; 1] = [("ip", "iproute2")];
+const ECHO: [&str; 7] =
+    ["echo", "xdp:ek0", "--address", "10.77.0.2/24", "--architecture", "ni-lrp", "--json"];
+
+/// Runs `test` at a veth pair whose one end is the kernel's.
+fn at_veth(test: impl FnOnce() + Send + 'static) {
+    in_namespace(&[&PROGRAMS], || {
+        if !has_xdp() {
+            return;
+        }
+        run("ip link add kernel0 type veth peer name ek0");
+        run("sysctl -qw net.ipv6.conf.ek0.disable_ipv6=1 net.ipv6.conf.kernel0.disable_ipv6=1");
+        run("ip addr add 10.77.0.1/24 dev kernel0");
+        run("ip link set kernel0 up");
+        run("ip link set ek0 up");
+        test();
+    });
+}
+
+fn start(arguments: &[&str]) -> Child {
+    command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Waits until the service answers.
+fn converse() {
+    let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    wait_for("an answer", || {
+        let _ = socket.send_to(b"hello", "10.77.0.2:7");
+        socket.recv(&mut [0; 10]).is_ok_and(|len| len == 5)
+    });
+}
+
+/// A flood of a port from the kernel, which ends when this is dropped.
+struct Flood {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Flood {
+    /// Begins in the network namespace of the caller.
+    fn start(port: u16) -> Self {
+        let ends = Arc::new(AtomicBool::new(false));
+        let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
+        let end = Arc::clone(&ends);
+        let thread = thread::spawn(move || {
+            while !end.load(Ordering::Relaxed) {
+                let _ = socket.send_to(&[0; 100], ("10.77.0.2", port));
+            }
+        });
+        Self { ends, thread: Some(thread) }
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Returns whether nothing of a command is left in the kernel: a program, a socket, promiscuity.
+fn is_clean() -> bool {
+    let device = run("ip -details link show ek0");
+    let protocols = fs::read_to_string("/proc/thread-self/net/protocols").unwrap();
+    let sockets = protocols.lines().find_map(|line| line.strip_prefix("XDP "));
+    let is_unused = sockets.is_none_or(|line| line.split_whitespace().nth(1) == Some("0"));
+    device.contains("promiscuity 0 ") && !device.contains("prog/xdp") && is_unused
+}
+
+#[test]
+fn one_that_is_killed_under_flood_leaves_nothing_and_the_next_one_serves_at_once() {
+    at_veth(|| {
+        let flood = Flood::start(7);
+        for _ in 0..5 {
+            let mut echo = Running(start(&ECHO));
+            converse();
+            assert!(!is_clean());
+            echo.0.kill().unwrap();
+            echo.0.wait().unwrap();
+        }
+        drop(flood);
+        wait_for("the end of what it had in the kernel", is_clean);
+    });
+}
+
+/// Returns what a command prints that cannot start.
+fn complaint(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(1), &b""[..]));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_second_one_says_that_the_device_is_in_use_and_the_first_one_goes_on() {
+    at_veth(|| {
+        let first = Running(start(&ECHO));
+        converse();
+        let same = complaint(&mut command(&ECHO));
+        assert!(same.starts_with("evenkeel: another evenkeel is ") && same.lines().count() == 1, "{same}");
+        let random = complaint(&mut command(&[&ECHO[..], &["--mac", "random"]].concat()));
+        assert!(
+            random.starts_with("evenkeel: `ek0` is in use by another program: stop that one"),
+            "{random}"
+        );
+        converse();
+        drop(first);
+    });
+}
+
+#[test]
+fn memory_that_is_short_is_named_with_what_to_do() {
+    at_veth(|| {
+        if !attempt("setpriv --bounding-set=-ipc_lock true").0 {
+            return common::skip("memory_that_is_short_is_named_with_what_to_do", "no setpriv");
+        }
+        let mut limited = Command::new("prlimit");
+        limited.args(["--memlock=1048576", "setpriv", "--bounding-set=-ipc_lock"]);
+        let said = complaint(limited.arg(env!("CARGO_BIN_EXE_evenkeel")).args(ECHO));
+        assert!(said.contains("ulimit -l") && said.lines().count() == 1, "{said}");
+        assert!(is_clean());
+    });
+}
+
+#[test]
+fn what_the_device_drops_is_in_the_report() {
+    at_veth(|| {
+        let echo = start(&ECHO);
+        converse();
+        let neighbour = run("ip neigh show 10.77.0.2");
+        let ours = neighbour.split_whitespace().skip_while(|word| *word != "lladdr").nth(1).unwrap();
+        run(&format!("ip neigh add 10.77.0.9 lladdr {ours} dev kernel0"));
+        let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
+        (0..5).for_each(|_| _ = socket.send_to(b"for another", "10.77.0.9:7").unwrap());
+        converse();
+        signal(&echo, "INT");
+        let output = echo.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let report = common::report(&ECHO, output.stdout);
+        assert_eq!(report["counters"]["conserved"], true, "{report}");
+        let drop = &report["counters"]["drops"][0];
+        assert_eq!((&drop["reason"], &drop["frames"]), (&"ip-not-local".into(), &5.into()), "{report}");
+        assert_eq!(drop["place"], "demultiplexer on the interface");
+    });
+}
