@@ -5,11 +5,12 @@ use core::fmt;
 use core::str::FromStr;
 use std::net::IpAddr;
 
-use evenkeel::raw::device::{Address, DeviceSpec, LinkSpec, NetSpec, SpecError, parse_queues};
+use evenkeel::raw::device::{Address, DeviceSpec, LinkSpec, SpecError, parse_queues};
 use evenkeel::raw::wire::IpCidr;
 
 /// A link of a router, or of an emulated network:
-/// `[NAME=]DEVICE[,queues=N][,ADDRESS/LENGTH]...[,mac=ADDRESS][,kernel=ADDRESS/LENGTH]...`.
+/// `[NAME=]DEVICE[,queues=N][,ADDRESS/LENGTH]...[,mac=ADDRESS][,kernel=ADDRESS/LENGTH]...`. The device may be
+/// `xdp:NAME@QUEUE,...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     /// The name of the link in rules, routes and reports; the device's name if not given.
@@ -29,28 +30,18 @@ impl FromStr for Link {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut parts = text.split(',').map(str::trim);
-        let first = parts.next().unwrap_or_default();
-        let (name, device) =
+        let (first, settings) = first_and_settings(text);
+        let (name, named) =
             first.split_once('=').map_or((None, first), |(name, device)| (Some(name), device));
-        let (kind, mut net): (fn(NetSpec) -> DeviceSpec, NetSpec) = match device.parse() {
-            Ok(LinkSpec::Device(DeviceSpec::Tap(net))) => (DeviceSpec::Tap, net),
-            Ok(LinkSpec::Device(DeviceSpec::Packet(net))) => (DeviceSpec::Packet, net),
-            Ok(_) | Err(SpecError::Unknown(_)) => {
-                return Err(format!(
-                    "`{device}` names no link to a network: expected tap:NAME or packet:NAME"
-                ));
-            }
-            Err(error) => return Err(error.to_string()),
-        };
-        let name = name.unwrap_or(&net.name).to_owned();
+        let mut device = device_of_network(named)?;
+        let name = name.or(device.interface()).unwrap_or_default().to_owned();
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
         {
             return Err(format!("`{name}`: expected a name of letters, digits, `-`, `_` and `.`"));
         }
         let (mut addresses, mut kernel_addresses) = (Vec::new(), Vec::new());
         let (mut mac, mut queues) = (None, None);
-        for part in parts {
+        for part in settings.into_iter().flat_map(|settings| settings.split(',')).map(str::trim) {
             match part.split_once('=') {
                 Some(("kernel", address)) => kernel_addresses.push(own_address(address)?),
                 Some(("mac", address)) if mac.is_none() => mac = Some(address.parse()?),
@@ -63,11 +54,14 @@ impl FromStr for Link {
                 _ => addresses.push(own_address(part)?),
             }
         }
-        net.queues = queues.unwrap_or(net.queues);
-        let link = Self { name, device: kind(net), addresses, mac, kernel_addresses };
+        if let Some(queues) = queues {
+            set_queues(&mut device, queues)?;
+        }
+        let link = Self { name, device, addresses, mac, kernel_addresses };
         if link.mac == Some(Address::Device) && matches!(link.device, DeviceSpec::Tap(_)) {
-            return Err("`mac=device` is for packet:NAME only: at the other end of a TAP it is the kernel's"
-                .to_owned());
+            let what = "`mac=device` is for packet:NAME and xdp:NAME only: at the other end of a TAP it is \
+                        the kernel's";
+            return Err(what.to_owned());
         }
         if !link.kernel_addresses.is_empty() && !matches!(link.device, DeviceSpec::Tap(_)) {
             return Err("`kernel=` is for tap:NAME only".to_owned());
@@ -85,6 +79,45 @@ impl fmt::Display for Link {
         }
         self.kernel_addresses.iter().try_for_each(|address| write!(f, ",kernel={address}"))
     }
+}
+
+/// Splits a link's text behind its device. The numbers behind `xdp:NAME@0` are queues of the device.
+fn first_and_settings(text: &str) -> (&str, Option<&str>) {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let has_list = |first: &str| {
+        let device = first.split_once('=').map_or(first, |(_, device)| device);
+        device.trim_start().starts_with("xdp:") && device.contains('@')
+    };
+    let ends = |&(at, _): &(usize, &str)| {
+        let next = text.get(at + 1..).and_then(|rest| rest.split(',').next()).unwrap_or_default();
+        !(is_number(next.trim()) && text.get(..at).is_some_and(has_list))
+    };
+    match text.match_indices(',').find(ends).and_then(|(at, _)| text.split_at_checked(at)) {
+        Some((first, settings)) => (first.trim(), settings.get(1..)),
+        None => (text.trim(), None),
+    }
+}
+
+/// Reads a device that has a network behind it.
+fn device_of_network(text: &str) -> Result<DeviceSpec, String> {
+    match text.parse() {
+        Ok(LinkSpec::Device(device)) if device.interface().is_some() => Ok(device),
+        Ok(_) | Err(SpecError::Unknown(_)) => {
+            Err(format!("`{text}` names no link to a network: expected tap:NAME, packet:NAME or xdp:NAME"))
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn set_queues(device: &mut DeviceSpec, queues: usize) -> Result<(), String> {
+    match device {
+        DeviceSpec::Tap(net) | DeviceSpec::Packet(net) => net.queues = queues,
+        DeviceSpec::Xdp(xdp) => {
+            return Err(SpecError::RingsOfXdp(format!("{xdp},queues={queues}")).to_string());
+        }
+        DeviceSpec::Pcap(_) => {}
+    }
+    Ok(())
 }
 
 fn own_address(text: &str) -> Result<IpCidr, String> {
@@ -120,12 +153,16 @@ mod tests {
             "wan=packet:eth1,mac=device",
             "wan=packet:eth1,10.0.1.1/24,mac=02:00:00:00:00:09",
             "lan=tap:t0,queues=2,10.0.1.1/24",
+            "eth1=xdp:eth1",
+            "lan=xdp:eth1,10.0.1.1/24,mac=device",
+            "lan=xdp:eth1@2,10.0.1.1/24",
+            "lan=xdp:eth1@0,1,15,fd00:1::1/64",
         ] {
             assert_eq!(text.parse::<Link>().unwrap().to_string(), text);
         }
         for (text, said) in [
             ("eth1", "names no link"),
-            ("cable", "expected tap:NAME or packet:NAME"),
+            ("cable", "expected tap:NAME, packet:NAME or xdp:NAME"),
             ("packet:eth1,10.0.0.1", "`10.0.0.1`: expected an address with its prefix length"),
             ("packet:eth1,224.0.0.1/4", "expected an address with"),
             ("packet:eth1,kernel=10.0.0.1/24", "tap:NAME only"),
@@ -135,7 +172,13 @@ mod tests {
             ("packet:eth1,queues=4,queues=2", "`queues=2`: this link has a queues= already"),
             ("packet:eth1,queues=0", "from 1 to 16"),
             ("pcap:a.pcapng,queues=4", "`pcap:a.pcapng` names no link to a network"),
-            ("tap:t0,mac=device", "packet:NAME only"),
+            ("tap:t0,mac=device", "packet:NAME and xdp:NAME only"),
+            ("xdp:eth1@0,1,10.0.0.1", "`10.0.0.1`: expected an address with its prefix length"),
+            ("xdp:eth1,0,1", "`0`: expected an address with its prefix length"),
+            ("packet:eth1@0,1", "`eth1@0`: expected a name of letters"),
+            ("xdp:eth1@0,99", "`@0,99`: expected numbers of queues"),
+            ("xdp:eth1,10.0.1.1/24,queues=2", "`xdp:eth1,queues=2`: AF_XDP has a ring for each queue"),
+            ("xdp:eth1,kernel=10.0.0.1/24", "tap:NAME only"),
         ] {
             let error = text.parse::<Link>().unwrap_err();
             assert!(error.contains(said), "{text}: {error}");

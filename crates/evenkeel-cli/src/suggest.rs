@@ -43,15 +43,20 @@ pub(crate) fn architecture() -> impl TypedValueParser<Value = Architecture> {
 
 /// Returns a parser of a host's link.
 pub(crate) fn link() -> impl TypedValueParser<Value = LinkSpec> {
-    with(LinkSpec::from_str, ["cable", "tap:", "packet:", "pcap:"])
+    with(LinkSpec::from_str, ["cable", "tap:", "packet:", "xdp:", "pcap:"])
 }
 
 /// Returns a parser of a load generator's link.
 pub(crate) fn own_link() -> impl TypedValueParser<Value = LinkSpec> {
-    with(LinkSpec::from_str, ["cable", "tap:", "packet:"])
+    with(LinkSpec::from_str, ["cable", "tap:", "packet:", "xdp:"])
 }
 
-/// Returns a parser of the links of a router or an emulator.
+/// Returns a parser of the links of a router.
+pub(crate) fn router_link() -> impl TypedValueParser<Value = Link> {
+    with(Link::from_str, ["tap:", "packet:", "xdp:"])
+}
+
+/// Returns a parser of the links of an emulator.
 pub(crate) fn between() -> impl TypedValueParser<Value = Link> {
     with(Link::from_str, ["tap:", "packet:"])
 }

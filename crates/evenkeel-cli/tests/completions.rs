@@ -130,7 +130,7 @@ fn fish_completes_values() {
 fn bash_completes_links_with_the_interfaces_there_are() {
     let offered = |line: &str| offered_in_bash(line);
     // The completion continues after the colon, where bash starts a new word.
-    for line in ["echo packet:", "wan --link packet:l", "route --link packet:", "load --on packet:"] {
+    for line in ["echo packet:", "wan --link packet:l", "route --link xdp:", "load --on xdp:"] {
         let offered = offered(&format!("evenkeel {line}"));
         assert!(offered.contains(&"lo".to_owned()), "{line}: {offered:?}");
         assert!(offered.iter().all(|word| !word.contains(':')), "{line}: {offered:?}");
@@ -156,9 +156,10 @@ fn fish_completes_links_with_the_interfaces_there_are() {
         return evenkeel_skip::skip("fish_completes_links_with_the_interfaces_there_are", &lack);
     }
     let offered = |line: &str| offered_in_fish(line).unwrap().join("\n");
-    for line in ["echo packet:", "monitor packet:", "wan --link packet:", "load --on packet:"] {
+    for line in ["echo packet:", "monitor packet:", "wan --link packet:", "load --on xdp:"] {
         let offered = offered(&format!("evenkeel {line}"));
-        assert!(offered.lines().any(|line| line.starts_with("packet:lo")), "{line}: {offered}");
+        let name = if line.ends_with("xdp:") { "xdp:lo" } else { "packet:lo" };
+        assert!(offered.lines().any(|line| line.starts_with(name)), "{line}: {offered}");
     }
     assert!(offered("evenkeel monitor l").lines().any(|line| line.starts_with("lo")));
     assert!(offered("evenkeel echo ca").lines().any(|line| line.starts_with("cable")));
@@ -173,15 +174,18 @@ fn zsh_understands_its_script() {
     // The script calls the function as zsh would for a link, and prints its suggestions.
     let script = r#"
         script="$($0 completions zsh)"
-        [[ $script == *'{_evenkeel_links cable tap\: packet\: pcap\:}'* ]] || print missing
+        [[ $script == *'{_evenkeel_links cable tap\: packet\: xdp\: pcap\:}'* ]] || print missing
         compdef() { }
         eval "$script"
         compadd() { print -l $links }
-        _evenkeel_links any packet:"#;
+        _evenkeel_links any packet: xdp:"#;
     let output = Command::new("zsh").args(["-fc", script, env!("CARGO_BIN_EXE_evenkeel")]).output().unwrap();
     let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let offered: Vec<&str> = said.lines().collect();
     assert!(errors.is_empty(), "{errors}");
-    assert!(["any", "lo", "packet:", "packet:lo"].iter().all(|word| offered.contains(word)), "{said}");
+    assert!(
+        ["any", "lo", "packet:", "packet:lo", "xdp:lo"].iter().all(|word| offered.contains(word)),
+        "{said}"
+    );
     assert!(!offered.contains(&"missing"), "{said}");
 }

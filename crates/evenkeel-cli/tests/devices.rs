@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::{command, in_namespace, pause, run, signal, succeeds, wait_for};
+use evenkeel_testing::has_xdp;
 use evenkeel_testing::uninterrupted;
 
 fn start(arguments: &[&str]) -> Child {
@@ -211,24 +212,38 @@ fn what_a_device_lost_stands_beside_what_we_lost() {
 
 #[test]
 fn who_sends_by_a_device_says_what_became_of_the_frames() {
-    in_namespace("who_sends_by_a_device_says_what_became_of_the_frames", || {
-        run("ip link add kernel0 type veth peer name ek0");
-        run("ip addr add 10.77.0.1/24 dev kernel0");
-        run("ip link set kernel0 up");
-        run("ip link set ek0 up");
-        let blast = ["blast", "packet:ek0", "--rate", "max", "--count", "1000"];
-        wait_for("ip link show ek0 up");
-        let result = common::json(&[&blast[..], &["--json"]].concat());
-        let counters = &result["counters"];
-        let [ek0] = &counters["interfaces"].as_array().unwrap()[..] else { panic!("{result}") };
-        assert_eq!((&counters["conserved"], &result["receiver"]), (&true.into(), &().into()), "{result}");
-        assert_eq!((&ek0["name"], &ek0["sent"]), (&"ek0".into(), &counters["transmitted"]), "{result}");
-        assert!((sum(&counters["cpu"]) - 1.0).abs() < 1e-6, "{result}");
-        let said = String::from_utf8(common::evenkeel(&blast).stdout).unwrap();
-        let [first, .., last] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
-        assert!(first.contains("sent 1\u{202f}000 requests") && first.contains(" % idle"), "{said}");
-        assert!(last.starts_with("  ek0: ") && last.contains(" frames sent, "), "{said}");
+    let name = "who_sends_by_a_device_says_what_became_of_the_frames";
+    in_namespace(name, || sends_and_says_what_became_of_the_frames("packet:ek0"));
+}
+
+#[test]
+fn who_sends_by_af_xdp_says_what_became_of_the_frames() {
+    in_namespace("who_sends_by_af_xdp_says_what_became_of_the_frames", || {
+        if has_xdp() {
+            sends_and_says_what_became_of_the_frames("xdp:ek0");
+        }
     });
+}
+
+fn sends_and_says_what_became_of_the_frames(link: &str) {
+    run("ip link add kernel0 type veth peer name ek0");
+    run("ip addr add 10.77.0.1/24 dev kernel0");
+    run("ip link set kernel0 up");
+    run("ip link set ek0 up");
+    let blast = ["blast", link, "--rate", "max", "--count", "1000"];
+    wait_for("ip link show ek0 up");
+    let result = common::json(&[&blast[..], &["--json"]].concat());
+    let counters = &result["counters"];
+    let [ek0] = &counters["interfaces"].as_array().unwrap()[..] else { panic!("{result}") };
+    assert_eq!((&counters["conserved"], &result["receiver"]), (&true.into(), &().into()), "{result}");
+    assert_eq!((&ek0["name"], &ek0["sent"]), (&"ek0".into(), &counters["transmitted"]), "{result}");
+    let [sent, calls] = ["sent", "send_calls"].map(|what| ek0[what].as_u64().unwrap());
+    assert!(calls < sent, "{result}");
+    assert!((sum(&counters["cpu"]) - 1.0).abs() < 1e-6, "{result}");
+    let said = String::from_utf8(common::evenkeel(&blast).stdout).unwrap();
+    let [first, .., last] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    assert!(first.contains("sent 1\u{202f}000 requests") && first.contains(" % idle"), "{said}");
+    assert!(last.starts_with("  ek0: ") && last.contains(" frames sent, "), "{said}");
 }
 
 /// Requests that were never given to the device do not count as offered.

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::{command, evenkeel, in_namespace, pause, run, signal, wait_for};
+use evenkeel_testing::has_xdp;
 use evenkeel_testing::uninterrupted;
 use serde_json::Value;
 
@@ -176,27 +177,39 @@ fn a_peer_that_does_not_read_is_stopped_and_others_are_not() {
 #[test]
 fn send_reaches_the_kernel_over_a_network_interface() {
     in_namespace("send_reaches_the_kernel_over_a_network_interface", || {
-        veth();
-        for (to, from) in [("10.77.0.1", "10.77.0.2/24"), ("fd77::1", "fd77::2/64")] {
-            let listener = TcpListener::bind((to, 0)).unwrap();
-            let target = listener.local_addr().unwrap().to_string();
-            let arguments =
-                ["send", "packet:ek0", "--to", &target, "--from", from, "--bytes", "5M", "--json"];
-            let send = Running::start(&arguments);
-            let (mut peer, _) = listener.accept().unwrap();
-            peer.set_read_timeout(Some(PATIENCE)).unwrap();
-            // The peer continues after our end: its direction is open.
-            let mut all = Vec::new();
-            peer.read_to_end(&mut all).unwrap();
-            peer.write_all(&all[..1_000]).unwrap();
-            drop(peer);
-            let (status, result, said) = send.end();
-            assert_eq!((status, all.len()), (Some(0), 5_000_000), "{said}");
-            assert_eq!((&result["complete"], &result["as_sent"]), (&true.into(), &true.into()), "{result}");
-            assert_eq!(result["bytes_in"], 1_000, "{result}");
-            assert_eq!(result["counters"]["conserved"], true, "{result}");
+        send_reaches_the_kernel("packet:ek0")
+    });
+}
+
+#[test]
+fn send_reaches_the_kernel_over_af_xdp() {
+    in_namespace("send_reaches_the_kernel_over_af_xdp", || {
+        if has_xdp() {
+            send_reaches_the_kernel("xdp:ek0");
         }
     });
+}
+
+fn send_reaches_the_kernel(link: &str) {
+    veth();
+    for (to, from) in [("10.77.0.1", "10.77.0.2/24"), ("fd77::1", "fd77::2/64")] {
+        let listener = TcpListener::bind((to, 0)).unwrap();
+        let target = listener.local_addr().unwrap().to_string();
+        let arguments = ["send", link, "--to", &target, "--from", from, "--bytes", "5M", "--json"];
+        let send = Running::start(&arguments);
+        let (mut peer, _) = listener.accept().unwrap();
+        peer.set_read_timeout(Some(PATIENCE)).unwrap();
+        // The peer continues after our end: its direction is open.
+        let mut all = Vec::new();
+        peer.read_to_end(&mut all).unwrap();
+        peer.write_all(&all[..1_000]).unwrap();
+        drop(peer);
+        let (status, result, said) = send.end();
+        assert_eq!((status, all.len()), (Some(0), 5_000_000), "{said}");
+        assert_eq!((&result["complete"], &result["as_sent"]), (&true.into(), &true.into()), "{result}");
+        assert_eq!(result["bytes_in"], 1_000, "{result}");
+        assert_eq!(result["counters"]["conserved"], true, "{result}");
+    }
 }
 
 #[test]

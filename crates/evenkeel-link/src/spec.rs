@@ -61,6 +61,18 @@ pub struct XdpSpec {
     pub queues: Vec<u32>,
 }
 
+impl DeviceSpec {
+    /// Returns the name of the kernel's network interface; `None` for a capture file.
+    #[must_use]
+    pub fn interface(&self) -> Option<&str> {
+        match self {
+            Self::Tap(device) | Self::Packet(device) => Some(&device.name),
+            Self::Xdp(device) => Some(&device.name),
+            Self::Pcap(_) => None,
+        }
+    }
+}
+
 impl From<&str> for NetSpec {
     fn from(name: &str) -> Self {
         Self { name: name.to_owned(), queues: 1 }

@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 
@@ -118,6 +119,52 @@ fn frames_cross_unchanged_and_in_order_and_can_be_sent_from_where_they_lie() {
             assert_eq!(back.bytes(), frame);
             left.pool.recycle(back);
         }
+    });
+}
+
+/// Frames that one device received and another one sends are copied. Their chunks return, and no ring runs
+/// out of memory.
+#[test]
+fn frames_that_another_device_sends_return_to_the_one_that_received_them() {
+    behind_xdp(|| {
+        veth();
+        run("ip link add kernel1 type veth peer name ek1");
+        run("sysctl -qw net.ipv6.conf.kernel1.disable_ipv6=1 net.ipv6.conf.ek1.disable_ipv6=1");
+        run("ip link set kernel1 up");
+        run("ip link set ek1 up");
+        let [mut sender, mut receiver] = ["kernel0", "kernel1"]
+            .map(|name| Bench::new(Packet::open(name, &PacketOptions::default()).unwrap()));
+        let mut from = open();
+        let mut to = Bench::new(Xdp::open("ek1", &XdpOptions::default()).unwrap());
+        let (ours, theirs) = (from.device.properties().address.0, receiver.device.properties().address.0);
+        let is_test = |frame: &[u8]| frame.get(12..14) == Some(&[0x88, 0xb5]);
+        // More frames than the memory of a device has chunks, some at a time.
+        for round in 0..250_u16 {
+            for number in 0..64_u8 {
+                let mut frame = [&ours, &theirs, [0x88, 0xb5].as_slice(), &[number; 46]].concat();
+                frame[15..17].copy_from_slice(&round.to_be_bytes());
+                sender.send(&frame);
+            }
+            let free = from.pool.available();
+            let mut frames: VecDeque<_> = (0..64)
+                .map(|_| {
+                    let mut frame = from.expect("frame", is_test);
+                    frame.bytes_mut()[..6].copy_from_slice(&theirs);
+                    frame
+                })
+                .collect();
+            assert_eq!(from.pool.available(), free, "a frame of round {round} is in no chunk of its device");
+            while !frames.is_empty() {
+                to.device.transmit(&mut frames, &mut to.pool);
+            }
+            for number in 0..64_u8 {
+                let frame = receiver.expect("relayed frame", is_test);
+                assert_eq!((frame.bytes()[14], &frame.bytes()[15..17]), (number, &round.to_be_bytes()[..]));
+                receiver.pool.recycle(frame);
+            }
+        }
+        let missed = [&from, &to].map(|bench| bench.device.queue(0).missed());
+        assert_eq!((missed, to.device.info().status.refused()), ([0, 0], 0));
     });
 }
 
@@ -419,6 +466,9 @@ fn a_device_that_goes_down_may_come_back_and_one_that_is_removed_has_failed() {
         assert_eq!(status.state(), DeviceState::Running);
         bench.send(&[0; 60]);
         assert_eq!(status.refused(), 1);
+        // More than its ring holds: none of them holds up frames for other devices.
+        (0..5_000).for_each(|_| bench.send(&[0; 60]));
+        assert_eq!(status.refused(), 5_001);
         run("ip link set ek0 up");
         neighbours(&bench);
         let socket = UdpSocket::bind("10.77.0.1:0").unwrap();

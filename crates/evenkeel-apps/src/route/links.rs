@@ -1,6 +1,5 @@
 //! Checks that a router's links fit together. Certain mistakes are errors; unlikely settings give warnings.
 
-use evenkeel::raw::device::DeviceSpec;
 use evenkeel::raw::wire::{IpAddress, IpCidr};
 
 use super::error::RouterError;
@@ -38,7 +37,8 @@ fn not_the_same(one: &Link, other: &Link) -> Result<(), String> {
     if one.name == other.name {
         return Err(format!("two links are called `{}`", one.name));
     }
-    if device(one) == device(other) {
+    // A TAP and a packet socket may be the two ends of one device.
+    if one.device.interface() == other.device.interface() {
         return Err(format!("`{}` and `{}` are the same device: {}", one.name, other.name, one.device));
     }
     let all = |link: &Link| -> Vec<IpAddress> {
@@ -49,15 +49,6 @@ fn not_the_same(one: &Link, other: &Link) -> Result<(), String> {
     match all(one).iter().find(|address| theirs.contains(address)) {
         Some(address) => Err(format!("`{}` and `{}` have the same address, {address}", one.name, other.name)),
         None => Ok(()),
-    }
-}
-
-/// Returns the kernel's name of the device: a TAP and a packet socket may be the two ends of one.
-fn device(link: &Link) -> String {
-    match &link.device {
-        DeviceSpec::Tap(device) | DeviceSpec::Packet(device) => device.name.clone(),
-        DeviceSpec::Xdp(device) => device.name.clone(),
-        DeviceSpec::Pcap(path) => path.display().to_string(),
     }
 }
 
@@ -110,6 +101,7 @@ mod tests {
                 "`x` and `y` are the same device: packet:a",
             ),
             (["x=packet:a,10.0.1.1/24", "y=tap:a,10.0.2.1/24"], "`x` and `y` are the same device"),
+            (["x=xdp:a,10.0.1.1/24", "y=packet:a,10.0.2.1/24"], "`x` and `y` are the same device"),
             (["packet:a,10.0.1.1/24", "packet:b,10.0.1.1/30"], "`a` and `b` have the same address, 10.0.1.1"),
             (
                 ["packet:a,fd00::1/64", "tap:b,kernel=fd00::1/64"],

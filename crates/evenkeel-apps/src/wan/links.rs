@@ -34,7 +34,7 @@ pub(super) fn open(link: &Link) -> Result<Box<dyn Device>, LinkError> {
             Box::new(Tap::open(&device.name, &options)?)
         }
         DeviceSpec::Packet(device) => packet(&device.name)?,
-        // The text of a link can be no other.
+        // A link of another kind has been refused.
         DeviceSpec::Xdp(device) => return Err(LinkError::BadName { name: device.to_string() }),
         DeviceSpec::Pcap(path) => return Err(LinkError::BadName { name: path.display().to_string() }),
     })

@@ -46,12 +46,7 @@ impl Wan {
     /// [`WanError::Links`]
     pub fn check(&self) -> Result<(), WanError> {
         let [one, other] = &self.links;
-        let name = |link: &Link| match &link.device {
-            DeviceSpec::Tap(device) | DeviceSpec::Packet(device) => device.name.clone(),
-            DeviceSpec::Xdp(device) => device.name.clone(),
-            DeviceSpec::Pcap(path) => path.display().to_string(),
-        };
-        if name(one) == name(other) {
+        if one.device.interface() == other.device.interface() {
             return Err(WanError::Links(format!("both links are the same device: {}", one.device)));
         }
         for link in &self.links {
@@ -59,12 +54,16 @@ impl Wan {
                 let what = "frames pass unchanged, so it has neither addresses nor mac= of its own";
                 return Err(WanError::Links(format!("`{}`: {what}", link.name)));
             }
-            if let DeviceSpec::Tap(device) | DeviceSpec::Packet(device) = &link.device
-                && device.queues > 1
-            {
-                let what = "of frames in several rings nobody knows which came first: without queues=";
-                return Err(WanError::Links(format!("`{}`: {what}", link.name)));
-            }
+            let what = match &link.device {
+                DeviceSpec::Tap(device) | DeviceSpec::Packet(device) if device.queues > 1 => {
+                    "of frames in several rings nobody knows which came first: without queues="
+                }
+                DeviceSpec::Xdp(_) => {
+                    "xdp: takes frames to one hardware address, and the emulator passes those to any: packet:"
+                }
+                _ => continue,
+            };
+            return Err(WanError::Links(format!("`{}`: {what}", link.name)));
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ use crate::{address, published, suggest, terminal};
 /// a sink on an evenkeel host on another.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Send frames through LINK: cable, tap:NAME or packet:NAME.
+    /// Send frames through LINK: cable, tap:NAME, packet:NAME or xdp:NAME.
     #[arg(value_name = "LINK", value_parser = suggest::link(), hide_possible_values = true)]
     link: LinkSpec,
     /// Send PPS frames a second, such as 1500, 500k or 2M, or max.

@@ -8,6 +8,7 @@ pub(crate) const HOST_LINKS: Section = Section {
     blocks: &[Block::Terms(&[
         TAP,
         PACKET,
+        XDP,
         (
             "...,queues=N",
             "tap: and packet: with N receive rings. Each flow uses one ring, so a flood in one ring does not \
@@ -30,6 +31,13 @@ pub(crate) const TAP: Term = (
 
 pub(crate) const PACKET: Term =
     ("packet:NAME", "An existing network interface, through AF_PACKET. It needs root (CAP_NET_RAW).");
+
+pub(crate) const XDP: Term = (
+    "xdp:NAME",
+    "An existing network interface, through AF_XDP: an XDP program takes the frames to this command before \
+     the kernel's stack sees them. xdp:NAME@0,1 uses some queues of the interface. It needs root (CAP_BPF, \
+     CAP_NET_ADMIN, CAP_NET_RAW, CAP_PERFMON).",
+);
 
 /// The addresses of a command that runs a host.
 pub(crate) const HOST_ADDRESSES: Group =

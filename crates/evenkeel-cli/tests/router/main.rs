@@ -15,6 +15,7 @@ mod log;
 mod multipath;
 mod screening;
 mod support;
+mod xdp;
 
 use support::Host;
 

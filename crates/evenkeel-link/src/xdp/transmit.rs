@@ -57,13 +57,16 @@ impl Transmit {
             }
         }
         self.ring.publish();
-        self.wake(taken, status);
-        taken
+        match self.wake(taken, status) {
+            // A ring that the kernel does not empty would hold up all other links of the host.
+            Some(refusal) if !self.ring.has_room() => taken + refuse(frames, refusal, pool, status),
+            _ => taken,
+        }
     }
 
-    /// Has the kernel send what is in the ring.
-    fn wake(&self, frames: usize, status: &Status) {
-        let mut left = frames as u64;
+    /// Has the kernel send what is in the ring. Returns the reason if it refuses to.
+    fn wake(&self, frames: usize, status: &Status) -> Option<Refusal> {
+        let (mut refusal, mut left) = (None, frames as u64);
         for _ in 0..CALLS {
             if !self.ring.needs_wakeup() || self.ring.is_empty() {
                 break;
@@ -75,7 +78,12 @@ impl Transmit {
                 Err(error) => {
                     let number = error.raw_os_error().unwrap_or(libc::EIO);
                     let has_carrier = || self.device.has_carrier().unwrap_or(true);
-                    status.count_refusal(Refusal::of(number, has_carrier));
+                    let reason = Refusal::of(number, has_carrier);
+                    // A call for frames of earlier calls has refused none.
+                    if frames > 0 {
+                        status.count_refusal(reason);
+                    }
+                    refusal = Some(reason);
                     break;
                 }
                 Ok(()) => {}
@@ -84,5 +92,16 @@ impl Transmit {
         if left > 0 {
             status.count_call(left);
         }
+        refusal
     }
+}
+
+/// Drops frames that find the ring of a device full which sends nothing. Returns their number.
+fn refuse(frames: &mut VecDeque<Frame>, refusal: Refusal, pool: &mut Pool, status: &Status) -> usize {
+    let count = frames.len();
+    for frame in frames.drain(..) {
+        status.count_refusal(refusal);
+        pool.recycle(frame);
+    }
+    count
 }

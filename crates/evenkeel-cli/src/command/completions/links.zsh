@@ -1,4 +1,4 @@
-# Adds the words given, with the names of network interfaces behind packet: and any.
+# Adds the words given, with the names of network interfaces behind packet:, xdp: and any.
 _evenkeel_links() {
     local -a names links
     local word
@@ -7,7 +7,7 @@ _evenkeel_links() {
     for word in "$@"; do
         links+=("$word")
         case $word in
-            packet:) links+=(packet:$^names) ;;
+            packet:|xdp:) links+=($word$^names) ;;
             any) links+=($names) ;;
         esac
     done

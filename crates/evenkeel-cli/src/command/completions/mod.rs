@@ -84,7 +84,8 @@ fn script(shell: Shell) -> String {
 fn in_bash(script: &str) -> String {
     let named = script
         .replace("any cable", "any $(_evenkeel_links) cable")
-        .replace("tap: packet:", "tap: $(_evenkeel_links tap:) packet: $(_evenkeel_links packet:)");
+        .replace("tap: packet:", "tap: $(_evenkeel_links tap:) packet: $(_evenkeel_links packet:)")
+        .replace("packet:) xdp:", "packet:) xdp: $(_evenkeel_links xdp:)");
     let (functions, registration) = named.rsplit_once("\nif [[").unwrap_or((&named, ""));
     let registration = registration.replace("-F _evenkeel ", "-F _evenkeel_whole ");
     format!("{functions}{}\nif [[{registration}", include_str!("links.bash"))
@@ -92,9 +93,14 @@ fn in_bash(script: &str) -> String {
 
 /// Replaces each list of words in parentheses with a call of the function with these words.
 fn in_zsh(script: &str) -> String {
-    let lists =
-        ["any cable tap\\: packet\\: pcap\\:", "cable tap\\: packet\\: pcap\\:", "cable tap\\: packet\\:"];
-    let named = lists.iter().chain(&["tap\\: packet\\:"]).fold(script.to_owned(), |script, list| {
+    let lists = [
+        "any cable tap\\: packet\\: pcap\\:",
+        "cable tap\\: packet\\: xdp\\: pcap\\:",
+        "cable tap\\: packet\\: xdp\\:",
+        "tap\\: packet\\: xdp\\:",
+        "tap\\: packet\\:",
+    ];
+    let named = lists.iter().fold(script.to_owned(), |script, list| {
         script.replace(&format!(":({list})"), &format!(":{{_evenkeel_links {list}}}"))
     });
     named.replacen("_evenkeel() {", &format!("{}_evenkeel() {{", include_str!("links.zsh")), 1)
@@ -140,6 +146,9 @@ fn argument_in_fish(arg: &Arg, seen: &str) -> String {
     }
     if is_link {
         words.push("(__evenkeel_links packet:)");
+    }
+    if has("xdp:") {
+        words.push("(__evenkeel_links xdp:)");
     }
     if has("any") {
         words.push("(__evenkeel_links)");

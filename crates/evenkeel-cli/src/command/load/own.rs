@@ -19,7 +19,7 @@ use crate::{address, quantity, suggest};
 /// Options of a generator that runs on an evenkeel host.
 #[derive(Debug, Args)]
 pub(super) struct Own {
-    /// Use evenkeel's TCP, on cable, tap:NAME or packet:NAME [default: the kernel's].
+    /// Use evenkeel's TCP, on cable, tap:NAME, packet:NAME or xdp:NAME [default: the kernel's].
     #[arg(
         long, value_name = "LINK", value_parser = suggest::own_link(), hide_possible_values = true
     )]

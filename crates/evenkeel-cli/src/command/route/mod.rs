@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     /// Add a link with the router's addresses on it; give two or more. On a TAP, kernel=ADDRESS/LENGTH is for
     /// the kernel's end.
     #[arg(
-        long, value_name = "[NAME=]DEVICE[,ADDRESS/LENGTH...]", value_parser = suggest::between(),
+        long, value_name = "[NAME=]DEVICE[,ADDRESS/LENGTH...]", value_parser = suggest::router_link(),
         hide_possible_values = true
     )]
     link: Vec<Link>,
@@ -157,7 +157,12 @@ pub(crate) const GUIDE: Guide = Guide {
     sections: &[
         Section {
             heading: "Links",
-            blocks: &[Block::Terms(&[texts::PACKET, texts::TAP, ("...,queues=N", texts::QUEUES)])],
+            blocks: &[Block::Terms(&[
+                texts::PACKET,
+                texts::TAP,
+                ("...,queues=N", texts::QUEUES),
+                texts::XDP,
+            ])],
         },
         Section {
             heading: "Rules",

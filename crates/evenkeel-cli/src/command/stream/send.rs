@@ -39,7 +39,7 @@ use crate::{address, published, quantity, suggest, terminal};
 #[derive(Debug, Args)]
 #[command(mut_arg("limit_rate", |limit| limit.visible_alias("rate")))]
 pub(crate) struct Arguments {
-    /// Send frames through LINK: cable, tap:NAME or packet:NAME.
+    /// Send frames through LINK: cable, tap:NAME, packet:NAME or xdp:NAME.
     #[arg(value_name = "LINK", value_parser = suggest::link(), hide_possible_values = true)]
     link: LinkSpec,
     /// Send FILE; `-` for standard input [default: standard input].

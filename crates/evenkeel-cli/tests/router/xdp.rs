@@ -1,0 +1,139 @@
+//! Links of AF_XDP, also next to links of other kinds.
+
+use evenkeel_testing::has_xdp;
+use serde_json::Value;
+
+use crate::forwarding::perf;
+use crate::support::{Router, Scratch, in_namespace, run};
+use crate::{LINKS, hosts};
+
+/// Runs a test where AF_XDP can be had.
+fn with_xdp(test: impl FnOnce() + Send + 'static) {
+    in_namespace(&[], || {
+        if has_xdp() {
+            test();
+        }
+    });
+}
+
+/// Returns the two links with these kinds of devices.
+fn links(lan: &str, wan: &str) -> String {
+    LINKS.replace("packet:r1", &format!("{lan}:r1")).replace("packet:r2", &format!("{wan}:r2"))
+}
+
+/// Returns the number of frames that a link did not take in or did not send.
+fn lost(link: &Value) -> u64 {
+    ["missed", "refused", "output_full"].iter().map(|what| link[what].as_u64().unwrap()).sum()
+}
+
+fn pings_of_every_size_come_through(lan: &str, wan: &str, options: &str) {
+    let (a, _b) = hosts();
+    let router = Router::start(&format!("{} {options}", links(lan, wan)));
+    for to in ["10.0.2.2", "fd00:2::2"] {
+        for size in [0, 56, 1452, 1472, 1473, 4000, 20_000] {
+            let said = a.run(&format!("ping -c 3 -i 0.05 -W 5 -s {size} {to}"));
+            assert!(said.contains(" 0% packet loss"), "{lan} {wan} {options} {to} {size}: {said}");
+        }
+    }
+    for router in ["10.0.1.1", "10.0.2.1", "fd00:1::1", "fd00:2::1"] {
+        a.run(&format!("ping -c 1 -W 5 {router}"));
+    }
+    let done = router.stop();
+    assert!(done["forwarded"].as_u64().unwrap() >= 2 * 2 * 7 * 3, "{done}");
+    assert_eq!(done["links"].as_array().unwrap().iter().map(lost).sum::<u64>(), 0, "{done}");
+}
+
+#[test]
+fn pings_come_through_between_two() {
+    with_xdp(|| pings_of_every_size_come_through("xdp", "xdp", ""));
+}
+
+#[test]
+fn pings_come_through_between_one_and_a_packet_socket() {
+    with_xdp(|| pings_of_every_size_come_through("xdp", "packet", ""));
+    with_xdp(|| pings_of_every_size_come_through("packet", "xdp", ""));
+}
+
+#[test]
+fn pings_come_through_under_every_architecture() {
+    for options in ["eager", "early-demux", "polled", "soft-lrp --device-work interrupt", "ni-lrp"] {
+        with_xdp(move || {
+            pings_of_every_size_come_through("xdp", "xdp", &format!("--architecture {options}"));
+        });
+    }
+}
+
+/// Rules stand between two links of AF_XDP. Nothing of a flood leaks: what did not come out was counted, and
+/// afterwards everything passes.
+#[test]
+fn a_flood_is_screened_and_counted_and_leaves_nothing_behind() {
+    with_xdp(|| {
+        let (a, b) = hosts();
+        let scratch = Scratch::new();
+        let rules = scratch.write("rules.conf", "block in\npass in quick proto { udp, icmp, icmp6, tcp }\n");
+        let router = Router::start(&format!("{} --rules {rules}", links("xdp", "xdp")));
+        a.run("ping -c 1 -W 5 10.0.2.2");
+        let _server = b.spawn("iperf3 -s -1");
+        // Far more frames than the memory of a queue has chunks.
+        let flood = perf(&a, "iperf3 -J -u -c 10.0.2.2 -n 60M -b 0 -l 200 --connect-timeout 3000");
+        assert!(flood["end"]["sum"]["packets"].as_u64().unwrap() > 100_000, "{flood}");
+        for to in ["10.0.2.2", "fd00:2::2"] {
+            let said = a.run(&format!("ping -c 20 -i 0.02 -W 5 -s 1452 {to}"));
+            assert!(said.contains(" 0% packet loss"), "{said}");
+        }
+        let done = router.stop();
+        assert_eq!(done["links"][1]["transmitted"], b.received("b1"), "{done}");
+        assert_eq!(done["screening"]["passed"], done["forwarded"], "{done}");
+        let [sent, calls] = ["sent", "send_calls"].map(|what| of_interfaces(&done, what));
+        assert!(calls < sent, "{sent} frames in {calls} calls: no batches");
+    });
+}
+
+/// Returns the sum of a counter over the router's interfaces.
+fn of_interfaces(done: &Value, what: &str) -> u64 {
+    let interfaces = done["counters"]["interfaces"].as_array().unwrap();
+    interfaces.iter().map(|interface| interface[what].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn a_device_that_goes_down_or_away_is_used_again() {
+    with_xdp(|| {
+        let (a, b) = hosts();
+        let mut router = Router::start(&links("xdp", "xdp"));
+        a.run("ping -c 1 -W 5 10.0.2.2");
+        run("ip link set r2 down");
+        // What cannot leave is refused and counted, and the other link continues.
+        a.attempt("ping -f -c 3000 -W 1 10.0.2.2");
+        a.run("ping -c 3 -i 0.05 -W 5 10.0.1.1");
+        run("ip link set r2 up");
+        b.run("ip route replace default via 10.0.2.1");
+        a.run("ping -c 1 -w 10 10.0.2.2");
+        for _ in 0..2 {
+            run("ip link del r2");
+            router.wait_until_said("evenkeel: r2: the device was removed");
+            a.run("ping -c 1 -W 5 10.0.1.1");
+            b.link("r2", "b1", 2);
+            b.default_route(2);
+            router.wait_until_said("evenkeel: r2: the device is in use again");
+            a.run("ping -c 1 -w 10 10.0.2.2");
+            a.run("ping -c 1 -w 10 fd00:2::2");
+        }
+        let done = router.stop();
+        assert_eq!(done["links"][1]["failed"], Value::Null, "{done}");
+    });
+}
+
+#[test]
+fn the_hardware_address_can_be_the_devices() {
+    with_xdp(|| {
+        let (a, _b) = hosts();
+        let links = links("xdp", "xdp").replace(" --link wan", ",mac=device --link wan");
+        let router = Router::start(&format!("{links},mac=device"));
+        a.run("ping -c 3 -i 0.05 -W 5 10.0.2.2");
+        let shown = run("ip -j link show dev r1");
+        let devices: Value = serde_json::from_str(&shown).unwrap();
+        let neighbor = a.run("ip neigh show 10.0.1.1");
+        assert!(neighbor.contains(devices[0]["address"].as_str().unwrap()), "{shown} {neighbor}");
+        router.stop();
+    });
+}
