@@ -1,17 +1,17 @@
 //! A receive ring between two threads, a sender and a receiver. The slots hold the buffers themselves.
 //!
-//! A slot takes turns, as a descriptor of a network adaptor does. The receiver gives its buffer to the sender,
-//! the sender fills it, and the receiver takes the frame out or discards it in place. A frame that is
+//! A slot changes hands as a descriptor of a network adaptor does. The receiver gives its buffer to the
+//! sender, the sender fills it, and the receiver takes the frame out or discards it in place. A frame that is
 //! discarded in place moves nothing, and the buffers of many such frames are given back with one store.
 //!
 //! Positions count up to twice the slots and begin again, so that a full ring differs from an empty one. They
 //! divide the ring:
 //!
 //! ```text
-//!        read            filled           given          read + slots
-//!   ──────┴────────────────┴────────────────┴──────────────────┴──────
-//!           receiver's:       sender's:         vacant:
-//!           frames            buffers           receiver's
+//!      read       filled       given      read + slots
+//!   -----+------------+------------+-------------+-----
+//!         receiver's:   sender's:     receiver's:
+//!         frames        buffers       vacant
 //! ```
 
 use alloc::boxed::Box;
