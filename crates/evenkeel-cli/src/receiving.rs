@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
+use evenkeel::raw::device::{DeviceSpec, LinkSpec};
 use evenkeel::raw::host::{Config, PaperPolicies, Scheduling};
 use evenkeel::raw::receive::{
     Architecture, CycleLimit, DeviceWork, Feedback, FeedbackBy, FeedbackScope, NetworkPolling, Quota,
@@ -24,12 +25,13 @@ pub(crate) const HEADING: &str = "Receiving";
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Receiving {
-    /// Use this receive architecture: eager, early-demux, polled, soft-lrp or ni-lrp (cable, xdp).
+    /// Use this receive architecture: eager, early-demux, polled, soft-lrp or ni-lrp (cable, xdp) [default:
+    /// soft-lrp; for programs on xdp ni-lrp].
     #[arg(
-        long, help_heading = HEADING, value_name = "NAME", default_value = "soft-lrp",
+        long, help_heading = HEADING, value_name = "NAME",
         value_parser = suggest::architecture(), hide_possible_values = true
     )]
-    architecture: Architecture,
+    architecture: Option<Architecture>,
     /// For soft-lrp and polled: take frames from the interface in this place. In the interrupt, polled also
     /// processes the packets to completion.
     #[arg(long, help_heading = HEADING, value_name = "WHERE", value_enum, default_value_t = Where::Polled)]
@@ -185,7 +187,15 @@ fn percent(text: &str) -> Result<u8, String> {
 
 impl Receiving {
     pub(crate) fn architecture(&self) -> Architecture {
-        self.architecture
+        self.architecture.unwrap_or(Architecture::SoftLrp)
+    }
+
+    /// Returns these options for a host of programs on `link`, with the architecture that suits it unless one
+    /// is given.
+    pub(crate) fn on(&self, link: Option<&LinkSpec>) -> Self {
+        let demultiplexes = matches!(link, Some(LinkSpec::Device(DeviceSpec::Xdp(_))));
+        let suits = demultiplexes.then_some(Architecture::NiLrp);
+        Self { architecture: self.architecture.or(suits), ..self.clone() }
     }
 
     /// Returns the settings of a host that only listens. No frame waits to be sent, so batches are larger.
@@ -197,7 +207,7 @@ impl Receiving {
 
     /// Returns the settings of a host that receives as these options say.
     pub(crate) fn config(&self, seed: u64) -> Config {
-        let defaults = Config::of(self.architecture);
+        let defaults = Config::of(self.architecture());
         let scoped = |scope| {
             Some(Feedback {
                 high_percent: self.feedback_marks.0,

@@ -7,6 +7,7 @@
 use std::net::IpAddr;
 
 use crate::drop::{IpDrop, LinkDrop, Reason};
+use crate::frame::Frame;
 use crate::id::ChannelId;
 use crate::plain::Plain;
 use crate::tcp::{AddrPort, Flags, FourTuple, Secret, Table as Connections};
@@ -140,7 +141,8 @@ pub(crate) struct LastClass {
     channel: ChannelId,
 }
 
-/// The words of a frame's first bytes that show that it is a plain datagram over IPv4, and its destination.
+/// The words of a frame's first bytes that show that it is a plain datagram over IPv4, and its destination,
+/// without the other bits.
 type Head = [u64; 4];
 
 /// Hardware address; type, version and length of the header; fragment's flags and offset, protocol; address
@@ -165,11 +167,24 @@ impl LastClass {
     #[inline(always)]
     pub(crate) fn next(&self, frame: &[u8]) -> Option<Plain> {
         let head = head_of(frame)?;
-        let other = |word: usize| (head[word] ^ self.head[word]) & HEAD[word];
+        let other = |word: usize| head[word] & HEAD[word] ^ self.head[word];
         if other(0) | other(1) | other(2) | other(3) != 0 {
             return None;
         }
         Plain::of_udp_v4(frame)
+    }
+
+    /// Returns whether `frame` is a plain datagram to the same destination as the last one.
+    #[inline(always)]
+    pub(crate) fn is_of(&self, frame: &[u8]) -> bool {
+        self.next(frame).is_some()
+    }
+
+    /// Returns the number of frames at the front of `frames` that are of this class.
+    // A function of its own, so that what it compares stays in registers.
+    #[inline(never)]
+    pub(crate) fn run_of(&self, frames: &[Frame]) -> usize {
+        frames.iter().take_while(|frame| self.is_of(frame.bytes())).count()
     }
 
     pub(crate) const fn channel(&self) -> ChannelId {
@@ -571,7 +586,8 @@ impl DemuxTable {
         if !plain.is_v4() || !plain.is_udp() {
             return None;
         }
-        let head = head_of(frame)?;
+        let words = head_of(frame)?;
+        let head = core::array::from_fn(|word| words[word] & HEAD[word]);
         let &[p0, p1] = frame.get(plain.transport() + 2..)?.first_chunk()?;
         self.udp.is_open(u16::from_be_bytes([p0, p1])).then_some(LastClass { head, channel })
     }

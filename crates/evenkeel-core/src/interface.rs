@@ -13,12 +13,11 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use rtrb::chunks::{ReadChunk, ReadChunkIntoIter};
 use smoltcp::wire::EthernetAddress;
 
 use crate::demux::{Change, flow_hash_to};
 use crate::drop::Reason;
-use crate::frame::{Frame, Metadata, Pool, PoolLimit};
+use crate::frame::{Frame, Metadata, Pool, PoolLimit, RingReceiver};
 use crate::id::ChannelId;
 use crate::tcp::FourTuple;
 
@@ -32,7 +31,8 @@ pub trait RxQueue: fmt::Debug + Send {
     fn pending(&self) -> usize;
 
     /// Passes the oldest frames to `burst`, one after the other: at most `limit`, and none after the one at
-    /// which `burst` stops. Returns the number of frames passed.
+    /// which `burst` stops. Returns the number of frames passed. Frames that [`Burst::discard_excess`]
+    /// discards are in that number, and not in the limit: `burst` has its own for them.
     ///
     /// Each frame is shown first, as it will be taken (but see [`Burst::records`]), and in place if that is
     /// possible: a frame discarded early is neither copied nor moved. A device that brings no buffers of its
@@ -101,6 +101,17 @@ pub trait Burst {
     /// is wanted.
     fn take(&mut self, frame: Frame) -> bool;
 
+    /// Inspects the oldest frames of a ring, and discards those at the front that are the excess of full
+    /// channels. Returns their number: they are done with, and their buffers stay with the ring. The default
+    /// discards none.
+    ///
+    /// A ring whose frames own their buffers and have no metadata calls this before it does anything for
+    /// them. If fewer are discarded than were shown, the next frame needs a decision of its own.
+    fn discard_excess(&mut self, frames: &[Frame]) -> usize {
+        let _ = frames;
+        0
+    }
+
     /// Takes a vector of frames, calling [`Burst::see`] and [`Burst::take`] for each. All frames own their
     /// buffers and have no metadata. A frame that is not taken is put into `spare`. Returns the number of
     /// frames handled; the rest is left in `frames`.
@@ -139,8 +150,8 @@ pub struct Frames<'a>(Source<'a>);
 /// The place where frames lie. No trait object: taking a frame costs a comparison, not a call.
 #[derive(Debug)]
 enum Source<'a> {
-    /// A ring between two threads.
-    Ring(ReadChunkIntoIter<'a, Frame>),
+    /// The front of a ring between two threads: this many frames.
+    Ring(&'a mut RingReceiver, usize),
     /// The front of a queue: this many frames.
     Queue(&'a mut VecDeque<Frame>, usize),
 }
@@ -152,9 +163,9 @@ impl<'a> Frames<'a> {
         Self(Source::Queue(queue, limit))
     }
 
-    /// Returns the frames of a chunk of a ring between two threads.
-    pub(crate) fn of_ring(chunk: ReadChunk<'a, Frame>) -> Self {
-        Self(Source::Ring(chunk.into_iter()))
+    /// Returns the first frames of a ring between two threads, at most `limit`.
+    pub(crate) const fn of_ring(ring: &'a mut RingReceiver, limit: usize) -> Self {
+        Self(Source::Ring(ring, limit))
     }
 }
 
@@ -170,7 +181,10 @@ impl Iterator for Frames<'_> {
     #[inline]
     fn next(&mut self) -> Option<Frame> {
         match &mut self.0 {
-            Source::Ring(frames) => frames.next(),
+            Source::Ring(ring, left) => {
+                *left = left.checked_sub(1)?;
+                ring.take()
+            }
             Source::Queue(frames, left) => {
                 *left = left.checked_sub(1)?;
                 frames.pop_front()

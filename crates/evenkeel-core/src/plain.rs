@@ -52,11 +52,13 @@ impl Plain {
     /// Parses a frame that is known to carry a plain datagram of UDP over IPv4, checking only its length.
     #[inline(always)]
     pub(crate) fn of_udp_v4(frame: &[u8]) -> Option<Self> {
-        let &[a, b] = frame.get(16..)?.first_chunk()?;
-        let end = ETHERNET + usize::from(u16::from_be_bytes([a, b]));
-        let transport = ETHERNET + IPV4;
-        let is_whole = end <= frame.len() && transport + 8 <= end;
-        is_whole.then_some(Self { transport: transport as u8, protocol: UDP, end: end as u16 })
+        const TRANSPORT: usize = ETHERNET + IPV4;
+        let head: &[u8; TRANSPORT + 8] = frame.first_chunk()?;
+        let len = usize::from(u16::from_be_bytes([head[16], head[17]]));
+        // One comparison for both: a packet too short for its headers wraps around.
+        let is_whole = len.wrapping_sub(IPV4 + 8) <= frame.len() - head.len();
+        let end = (ETHERNET + len) as u16;
+        is_whole.then_some(Self { transport: TRANSPORT as u8, protocol: UDP, end })
     }
 
     pub(crate) const fn is_v4(self) -> bool {

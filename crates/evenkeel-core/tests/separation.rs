@@ -50,7 +50,12 @@ impl Host {
 
     /// Creates the bench; `with` sets up the flooded program.
     fn of(config: Config, with: impl FnOnce(&mut Sink)) -> Self {
-        let config = Config { channel_pkts: 32, batch_pkts: 16, quota: Quota::Fixed(16), ..config };
+        Self::in_vectors(16, config, with)
+    }
+
+    /// Creates the bench with vectors of `vector` frames, and eight times as many that are discarded.
+    fn in_vectors(vector: usize, config: Config, with: impl FnOnce(&mut Sink)) -> Self {
+        let config = Config { channel_pkts: 32, batch_pkts: vector, quota: Quota::Fixed(vector), ..config };
         // Its ring has 64 places.
         let mut bench = Bench::new(config);
         let (mut sink, flooded) = Sink::new(FLOODED);
@@ -198,7 +203,8 @@ fn who_has_received_nothing_for_a_second_is_forgotten() {
 #[test]
 fn discarding_takes_no_more_than_its_share_of_the_core() {
     let share = |discard_percent| {
-        let mut host = Host::new(Feedback { discard_percent, ..Feedback::default() });
+        let feedback = Some(Feedback { discard_percent, ..Feedback::default() });
+        let mut host = Host::in_vectors(2, Config { feedback, ..Config::of(Architecture::SoftLrp) }, |_| ());
         host.run(LONG, 40, true);
         host.run(LONG, 40, true)
     };

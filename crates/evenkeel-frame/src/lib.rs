@@ -38,11 +38,13 @@ mod list;
 mod memory;
 mod pool;
 mod region;
+mod ring;
 
 pub use frame::{BUFFER_BYTES, Frame, HEADROOM, LinkType, Metadata};
 pub use memory::Memory;
 pub use pool::{Pool, PoolLimit};
 pub use region::Region;
+pub use ring::{RingReceiver, RingSender, ring};
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

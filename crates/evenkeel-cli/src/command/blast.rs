@@ -185,7 +185,8 @@ impl Arguments {
             from
         };
         let gateways = self.gateway.into_iter().collect();
-        Ok(HostSetup { addresses: vec![address], gateways, config: self.receiving.config(self.seed) })
+        let config = self.receiving.on(Some(&self.link)).config(self.seed);
+        Ok(HostSetup { addresses: vec![address], gateways, config })
     }
 
     fn print(&self, flooded: &Flooded) -> Result<(), Failure> {

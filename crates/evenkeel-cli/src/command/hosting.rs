@@ -61,7 +61,8 @@ pub(crate) struct HostArguments {
 
 impl HostArguments {
     pub(crate) fn setup(&self, receiving: &Receiving) -> HostSetup {
-        HostSetup { addresses: self.addresses(), gateways: self.gateway.clone(), config: receiving.config(1) }
+        let config = receiving.on(self.link.as_ref()).config(1);
+        HostSetup { addresses: self.addresses(), gateways: self.gateway.clone(), config }
     }
 
     fn addresses(&self) -> Vec<IpCidr> {

@@ -5,11 +5,15 @@ pub(crate) const BATCH: usize = 64;
 /// Bytes of payload of a datagram: an Ethernet frame of 60 bytes over IPv4, the smallest there is.
 pub(crate) const PAYLOAD: usize = 18;
 
-/// A piece of work that is measured: `run` handles [`BATCH`] frames.
+/// A piece of work that is measured: `run` handles [`BATCH`] frames, or as many as `frames` says.
 pub(crate) trait Batch {
     /// Prepares the state that `run` needs; not measured.
     fn prepare(&mut self) {}
     fn run(&mut self);
+    /// Returns the number of frames that `run` handles.
+    fn frames(&self) -> usize {
+        BATCH
+    }
 }
 
 impl Batch for Box<dyn Batch> {
@@ -19,6 +23,10 @@ impl Batch for Box<dyn Batch> {
 
     fn run(&mut self) {
         (**self).run();
+    }
+
+    fn frames(&self) -> usize {
+        (**self).frames()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use crate::batch::{BATCH, Batch, Stage};
+use crate::batch::{Batch, Stage};
 use crate::instructions::{self, Uncounted};
 
 const ROUNDS: usize = 25;
@@ -32,7 +32,8 @@ pub(crate) fn time(stages: &mut [Stage]) -> Vec<f64> {
             time_round(stage.batch(), batches);
         }
     }
-    batches.iter_mut().map(|batches| median(batches) / BATCH as f64).collect()
+    let frames: Vec<_> = stages.iter_mut().map(|stage| stage.batch().frames()).collect();
+    batches.iter_mut().zip(frames).map(|(batches, frames)| median(batches) / frames as f64).collect()
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
@@ -65,5 +66,5 @@ pub(crate) fn run_to_be_counted(batch: &mut dyn Batch) {
         batch.prepare();
         measured_batch(black_box(batch));
     }
-    println!("{}", BATCHES_COUNTED * BATCH);
+    println!("{}", BATCHES_COUNTED * batch.frames());
 }

@@ -92,6 +92,11 @@ impl Rig {
         }
     }
 
+    /// Returns the number of received frames that the host has dropped.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.host.ledger().drops().map(|(_, input, _)| input).sum()
+    }
+
     pub(crate) fn pass(&mut self, time: Duration) {
         self.now += time;
     }

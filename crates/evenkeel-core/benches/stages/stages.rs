@@ -54,6 +54,7 @@ pub(crate) fn all() -> Vec<Stage> {
             .within(60.0),
         Stage::new("demultiplex and discard: soft-lrp interrupt", || Discard::of(DeviceWork::Interrupt))
             .within(60.0),
+        Stage::new("discard the excess: soft-lrp, full ring", Excess::new).within(60.0),
         Stage::new("SYN flood, soft-lrp: own port", || SynFlood::of(PORT)),
         Stage::new("SYN flood, soft-lrp: closed port", || SynFlood::of(PORT + 1)),
         Stage::new("delivery: soft-lrp", || Delivery::of(Architecture::SoftLrp)),
@@ -230,6 +231,40 @@ impl Batch for Discard {
 
     fn run(&mut self) {
         self.rig.run_to_rest();
+    }
+}
+
+/// One turn of the polling thread at a ring that a flood keeps full.
+struct Excess(Discard);
+
+impl Excess {
+    /// The number of frames that a turn discards: eight times what it may take.
+    const FRAMES: usize = 128;
+
+    fn new() -> Self {
+        let mut excess = Self(Discard::of(DeviceWork::Polled));
+        (0..3).for_each(|_| excess.0.rig.run_units(1));
+        excess.prepare();
+        excess.run();
+        excess.prepare();
+        let before = excess.0.rig.dropped();
+        excess.run();
+        assert_eq!(excess.0.rig.dropped() - before, Self::FRAMES as u64);
+        excess
+    }
+}
+
+impl Batch for Excess {
+    fn prepare(&mut self) {
+        (0..4).for_each(|_| self.0.prepare());
+    }
+
+    fn run(&mut self) {
+        self.0.rig.run_units(1);
+    }
+
+    fn frames(&self) -> usize {
+        Self::FRAMES
     }
 }
 

@@ -3,10 +3,8 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use rtrb::{Consumer, Producer, RingBuffer};
-
 use super::armed::Armed;
-use crate::frame::{Frame, HEADROOM, Pool};
+use crate::frame::{self, Frame, HEADROOM, Pool, RingReceiver, RingSender};
 use crate::interface::{Arrived, Burst, Effort, Frames, RxCounters, RxQueue};
 
 /// Most buffers a receive ring gives back at a time.
@@ -30,8 +28,7 @@ pub(super) struct OwnLine<T>(pub(super) T);
 /// The sender's half of a receive ring.
 #[derive(Debug)]
 pub(super) struct RingProducer {
-    ring: Producer<Frame>,
-    fill: Consumer<Frame>,
+    ring: RingSender,
     pub(super) shared: Arc<Shared>,
     pub(super) touched: bool,
     /// The flag that is set when a frame has been put in, if the host watches the channel.
@@ -41,36 +38,24 @@ pub(super) struct RingProducer {
 /// The host's half of a receive ring.
 #[derive(Debug)]
 pub(super) struct RingConsumer {
-    ring: Consumer<Frame>,
-    fill: Producer<Frame>,
+    ring: RingReceiver,
     pub(super) shared: Arc<Shared>,
-    /// Buffers of frames that were discarded, to be given back.
+    /// Buffers of frames that were discarded after they were taken out, to be given back.
     spare: Vec<Frame>,
-    /// Buffers not given back yet.
-    pub(super) missing: usize,
     /// Buffers that are given back at a time. Each time costs a cache line that the sender's core has, so it
     /// pays to do it seldom.
     refill_batch: usize,
 }
 
 pub(super) fn ring(pkts: usize) -> (RingProducer, RingConsumer) {
-    let (frames_in, frames_out) = RingBuffer::new(pkts);
-    let (fill_in, fill_out) = RingBuffer::new(pkts);
+    let (sender, receiver) = frame::ring(pkts);
     let shared = Arc::new(Shared::default());
     (
-        RingProducer {
-            ring: frames_in,
-            fill: fill_out,
-            shared: Arc::clone(&shared),
-            touched: false,
-            arrived: None,
-        },
+        RingProducer { ring: sender, shared: Arc::clone(&shared), touched: false, arrived: None },
         RingConsumer {
-            ring: frames_out,
-            fill: fill_in,
+            ring: receiver,
             shared,
             spare: Vec::with_capacity(pkts),
-            missing: pkts,
             refill_batch: (pkts / 4).clamp(1, REFILL_BATCH_MAX),
         },
     )
@@ -79,24 +64,25 @@ pub(super) fn ring(pkts: usize) -> (RingProducer, RingConsumer) {
 impl RingProducer {
     /// Copies a frame into one of the receiver's buffers. Returns whether there was one.
     pub(super) fn put(&mut self, bytes: &[u8]) -> bool {
-        let Ok(mut frame) = self.fill.pop() else {
+        let is_sent = self.ring.send(|frame| {
+            // A frame too long for a buffer arrives as an empty one, and is dropped as truncated. The buffer
+            // may have been given back with what it held before.
+            if frame.set(HEADROOM, bytes.len()) {
+                frame.bytes_mut().copy_from_slice(bytes);
+            } else {
+                let _ = frame.resize(0);
+            }
+        });
+        if !is_sent {
             // Only this side writes the counter.
             self.shared.missed.0.store(self.shared.missed.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            return false;
-        };
-        // A frame too long for a buffer arrives as an empty one, and is dropped as truncated. The buffer may
-        // have been given back with what it held before.
-        if frame.set(HEADROOM, bytes.len()) {
-            frame.bytes_mut().copy_from_slice(bytes);
-        } else {
-            let _ = frame.resize(0);
         }
-        self.ring.push(frame).is_ok()
+        is_sent
     }
 
     /// Frames in the ring.
     pub(super) fn unread(&self) -> u64 {
-        (self.ring.buffer().capacity() - self.ring.slots()) as u64
+        self.ring.unread() as u64
     }
 
     /// Returns whether the receiver has asked for an interrupt, and clears that request. Call it when frames
@@ -110,11 +96,34 @@ impl RingConsumer {
     /// Gives the adaptor buffers for those that have come up as frames: all that are missing, or as many as
     /// `pool` has. Those of frames that were discarded come first.
     pub(super) fn refill(&mut self, pool: &mut Pool) {
-        let give = self.missing.min(self.spare.len() + pool.available());
-        // There is room: the ring and its buffers are as many as this ring is long.
-        if let Ok(chunk) = self.fill.write_chunk_uninit(give) {
-            let buffers = core::iter::from_fn(|| self.spare.pop().or_else(|| pool.take()));
-            self.missing -= chunk.fill_from_iter(buffers);
+        self.ring.give(|| self.spare.pop().or_else(|| pool.take()));
+    }
+}
+
+/// The number of frames that are shown at once, to be discarded.
+const SHOWN_PKTS: usize = 64;
+
+impl RingConsumer {
+    /// Has `burst` discard the oldest frames as far as they are the excess of full channels. Their buffers
+    /// stay where they are. Returns their number. Most rings hold no excess, so the first frame is shown
+    /// alone.
+    fn discard_excess(&mut self, burst: &mut dyn Burst) -> usize {
+        let mut all = 0;
+        loop {
+            let (frames, _) = self.ring.frames(if all == 0 { 1 } else { SHOWN_PKTS });
+            let (shown, discarded) = (frames.len(), burst.discard_excess(frames));
+            if discarded == 0 {
+                return all;
+            }
+            if all == 0 {
+                // With a buffer in each slot, nothing moves.
+                self.refill(burst.pool());
+            }
+            self.ring.discard(discarded);
+            all += discarded;
+            if discarded < shown {
+                return all;
+            }
         }
     }
 }
@@ -132,20 +141,20 @@ fn begin_to_fetch(frames: &[Frame]) {
 
 impl RxQueue for RingConsumer {
     fn pending(&self) -> usize {
-        self.ring.slots()
+        self.ring.len()
     }
 
     fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
-        let Ok(chunk) = self.ring.read_chunk(self.ring.slots().min(limit)) else { return 0 };
-        let (first, wrapped) = chunk.as_slices();
+        let discarded = self.discard_excess(burst);
+        let (first, wrapped) = self.ring.frames(limit);
+        let most = first.len() + wrapped.len();
         begin_to_fetch(first);
         begin_to_fetch(wrapped);
-        let done = burst.take_vector(&mut Frames::of_ring(chunk), &mut self.spare);
-        self.missing += done;
-        if self.missing >= self.refill_batch {
+        let done = burst.take_vector(&mut Frames::of_ring(&mut self.ring, most), &mut self.spare);
+        if self.ring.vacant() >= self.refill_batch {
             self.refill(burst.pool());
         }
-        done
+        discarded + done
     }
 
     fn arm(&mut self) -> bool {

@@ -652,9 +652,9 @@ impl Links {
     /// at most `limit`.
     pub(crate) fn end_poll(&mut self, port: Port, left: usize, limit: usize, taken: Taken, cx: &mut Cx<'_>) {
         let Taken { done, discarded, full } = taken;
-        let end = if done == left {
+        let end = if done >= left {
             End::UsedUp
-        } else if done == limit || self.stops(port, cx.poller) {
+        } else if done >= limit || self.stops(port, cx.poller) {
             End::Open
         } else {
             End::Empty

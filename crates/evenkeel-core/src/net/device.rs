@@ -72,11 +72,11 @@ impl Net {
         let each = if policy.is_notified_late() { self.rx.headroom_pkts } else { limit };
         let mut all = Taken::default();
         loop {
-            let most = each.min(limit - all.done);
+            let most = each.min(limit.saturating_sub(all.done));
             let taken = self.take_burst(policy, queue, most, now);
             all.add(taken);
             self.take_handover(port, now);
-            if taken.done < most || all.done == limit || self.links.stops(port, &self.poller) {
+            if taken.done < most || all.done >= limit || self.links.stops(port, &self.poller) {
                 break;
             }
         }

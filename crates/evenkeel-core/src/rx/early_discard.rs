@@ -16,6 +16,16 @@ use crate::poll::Sources;
 use crate::receive::AfterDevice;
 use crate::work::Work;
 
+/// The number of excess frames that a burst discards for each frame that it may take. To discard one costs
+/// about an eighth of taking it, so no burst lasts longer for that.
+const EXCESS_TIMES: usize = 8;
+
+/// Returns the number of excess frames that a burst of at most `limit` frames discards. A burst of one frame
+/// is one frame: the driver of the papers.
+const fn excess_limit(limit: usize) -> usize {
+    if limit > 1 { limit.saturating_mul(EXCESS_TIMES) } else { limit }
+}
+
 /// The choices that hold for all frames of a burst.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BurstPolicy {
@@ -73,6 +83,7 @@ impl Receive {
             stored: 0,
             discarded: 0,
             full: None,
+            excess_left: excess_limit(limit),
         };
         let done = ring.receive(limit, &mut burst);
         burst.finish(done, ring)
@@ -108,6 +119,8 @@ struct DeviceBurst<'a, S> {
     discarded: u32,
     /// The last channel that was full.
     full: Option<ChannelId>,
+    /// The number of excess frames that may still be discarded. At 0, the burst wants no more frames.
+    excess_left: usize,
 }
 
 /// The outcome of offering a frame to its channel.
@@ -292,6 +305,39 @@ impl<S: SocketFloor> DeviceBurst<'_, S> {
         Ok(next)
     }
 
+    /// Returns the class of a frame, if the frame is the excess of a full channel that pauses no ring. Records
+    /// the class as that of the last frame.
+    #[inline]
+    fn excess_class(&mut self, frame: &[u8]) -> Option<LastClass> {
+        let class = match self.last.filter(|last| last.is_of(frame)) {
+            Some(last) => last,
+            None => self.class_of_datagram(frame)?,
+        };
+        let feeds = self.feeds_of_last(class);
+        let channel = self.rx.channels.get(class.channel())?;
+        let is_excess = channel.is_full() && channel.queued() < channel.gate.watermark_pkts(feeds);
+        is_excess.then_some(class)
+    }
+
+    /// Looks up the class of a plain datagram, and records it as that of the last frame.
+    fn class_of_datagram(&mut self, frame: &[u8]) -> Option<LastClass> {
+        let plain = Plain::of(frame)?;
+        let id = self.rx.table.classify_plain(frame, plain)?;
+        self.last = Some(self.rx.table.last_class(frame, plain, id)?);
+        self.feed(id);
+        self.last
+    }
+
+    /// Counts frames that found their channel full.
+    fn refused(&mut self, id: ChannelId, frames: usize) {
+        if let Some(channel) = self.rx.channels.get_mut(id) {
+            channel.refuse(frames);
+        }
+        self.demultiplexed += frames as u32;
+        self.discarded += frames as u32;
+        self.full = Some(id);
+    }
+
     /// Returns the sources that the channel of the last frame pauses, when another frame leads there.
     #[inline(always)]
     fn feeds_of_last(&mut self, last: LastClass) -> Sources {
@@ -392,7 +438,25 @@ impl<S: SocketFloor> Burst for DeviceBurst<'_, S> {
         }
     }
 
+    fn discard_excess(&mut self, frames: &[Frame]) -> usize {
+        if !self.only_demultiplexes || self.cx.poller.uses_lengths() {
+            return 0;
+        }
+        let shown = frames.get(..self.excess_left).unwrap_or(frames);
+        let mut rest = shown;
+        while let Some(class) = rest.first().and_then(|frame| self.excess_class(frame.bytes())) {
+            let run = class.run_of(rest);
+            self.refused(class.channel(), run);
+            self.excess_left -= run;
+            rest = &rest[run..];
+        }
+        shown.len() - rest.len()
+    }
+
     fn take_vector(&mut self, frames: &mut Frames<'_>, spare: &mut Vec<Frame>) -> usize {
+        if self.excess_left == 0 {
+            return 0;
+        }
         let mut next = frames.next();
         let mut done = usize::from(next.is_some());
         while let Some(frame) = next.take() {

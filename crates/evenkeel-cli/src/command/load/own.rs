@@ -140,7 +140,7 @@ impl Own {
             }
         };
         let gateways = self.gateway.into_iter().collect();
-        let mut config = receiving.config(seed);
+        let mut config = receiving.on(Some(link)).config(seed);
         config.tcp.ports = PORTS;
         let setup = HostSetup { addresses: addresses.clone(), gateways, config };
         let (own, gateways) = (&setup.addresses, self.gateway.as_slice());

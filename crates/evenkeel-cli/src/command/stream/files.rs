@@ -150,7 +150,7 @@ impl FileArguments {
         let device = if self.kernel_sockets { None } else { Some(Self::device(host)?) };
         let serving = self.serving(timeout)?;
         self.allow_descriptors();
-        let place = self.at(host, host_setup.as_ref(), receiving, serving.tls.is_some())?;
+        let place = self.at(host, host_setup.as_ref(), serving.tls.is_some())?;
         let mut telling = Telling::new(host.stats_interval, host.json);
         let limits = published::limits(host.duration, telling.every(host.stats_interval))?;
         let print = |served: &FilesServed| print(&Output { place: &place, served }, host.json);
@@ -236,17 +236,11 @@ impl FileArguments {
         allow_descriptors(self.max_connections.saturating_mul(each).saturating_add(SPARE));
     }
 
-    fn at(
-        &self,
-        host: &HostArguments,
-        setup: Option<&HostSetup>,
-        receiving: &Receiving,
-        tls: bool,
-    ) -> Result<At, Failure> {
+    fn at(&self, host: &HostArguments, setup: Option<&HostSetup>, tls: bool) -> Result<At, Failure> {
         let addresses = setup.iter().flat_map(|setup| &setup.addresses).map(ToString::to_string).collect();
         Ok(At {
             link: if setup.is_some() { host.link()?.to_string() } else { "kernel".to_owned() },
-            architecture: setup.map(|_| receiving.architecture().name()),
+            architecture: setup.map(|setup| setup.config.architecture.name()),
             addresses,
             root: self.root.as_deref().unwrap_or(Path::new("")).display().to_string(),
             tls,

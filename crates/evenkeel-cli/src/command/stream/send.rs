@@ -255,7 +255,7 @@ impl Arguments {
             return Err(Failure::Usage(line));
         }
         let gateways = self.gateway.into_iter().collect();
-        let mut config = self.receiving.config(self.seed);
+        let mut config = self.receiving.on(Some(&self.link)).config(self.seed);
         self.sending.apply(&mut config);
         if let Some(timeout) = self.connect_timeout {
             Arc::make_mut(&mut config.tcp.connection).connect_timeout = timeout;
@@ -318,7 +318,7 @@ impl Arguments {
 
     fn print(&self, sent: &Sent, to_stdout: bool) -> Result<(), Failure> {
         if self.json {
-            let architecture = self.receiving.architecture().name();
+            let architecture = self.receiving.on(Some(&self.link)).architecture().name();
             let (link, to) = (self.link.to_string(), self.to.to_string());
             return terminal::print_json(&Output { link, architecture, to, sent });
         }

@@ -114,7 +114,7 @@ impl Run<'_> {
         let place = At {
             link: host.link()?.to_string(),
             protocol: self.protocol(),
-            architecture: self.receiving.architecture().name(),
+            architecture: setup.config.architecture.name(),
             addresses: setup.addresses.iter().map(ToString::to_string).collect(),
             port,
         };
