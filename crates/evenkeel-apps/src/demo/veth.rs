@@ -245,8 +245,8 @@ impl Core {
         Ok((all, service.ran.saturating_sub(service.system)))
     }
 
-    /// Returns the share of `elapsed` that was left to the service and to protocol input. `from` and `until` are
-    /// the results of [`Core::taken`] before and after.
+    /// Returns the share of `elapsed` that was left to the service and to protocol input. `from` and `until`
+    /// are the results of [`Core::taken`] before and after.
     fn share(from: (Duration, Duration), until: (Duration, Duration), elapsed: Duration) -> f64 {
         let (all, own) = (until.0.saturating_sub(from.0), until.1.saturating_sub(from.1));
         if elapsed.is_zero() {

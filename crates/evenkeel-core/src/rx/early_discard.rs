@@ -305,8 +305,8 @@ impl<S: SocketFloor> DeviceBurst<'_, S> {
         Ok(next)
     }
 
-    /// Returns the class of a frame, if the frame is the excess of a full channel that pauses no ring. Records
-    /// the class as that of the last frame.
+    /// Returns the class of a frame, if the frame is the excess of a full channel that pauses no ring.
+    /// Records the class as that of the last frame.
     #[inline]
     fn excess_class(&mut self, frame: &[u8]) -> Option<LastClass> {
         let class = match self.last.filter(|last| last.is_of(frame)) {

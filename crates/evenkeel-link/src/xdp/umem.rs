@@ -123,8 +123,8 @@ impl Umem {
         Ok(umem)
     }
 
-    /// Collects chunks that the host and the kernel are done with, and gives the kernel as many as the receive
-    /// rings may take before the host runs again. Returns whether the kernel has to be woken for them.
+    /// Collects chunks that the host and the kernel are done with. Gives the kernel as many as the receive
+    /// rings may take before the host runs again. Returns whether it has to be woken for them.
     ///
     /// More chunks would only be colder: they take turns, and each costs the kernel cache lines and the
     /// translation of a page.

@@ -236,8 +236,8 @@ fn brief(name: &str) -> &str {
     name.split_once(", ").map_or(name, |(_, brief)| brief)
 }
 
-/// Returns the number of an architecture's colour and marker, which is fixed in all reports. On a veth pair it
-/// is the same as on the cable.
+/// Returns the number of an architecture's colour and marker, which is fixed in all reports. It is the same
+/// on a veth pair as on the cable.
 pub(super) fn style(name: &str) -> usize {
     let is_single = name.ends_with(", 1 queue");
     let architecture = name.split_once(", ").map_or(name, |(architecture, _)| architecture);
