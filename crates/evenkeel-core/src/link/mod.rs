@@ -58,7 +58,7 @@ pub enum AddInterfaceError {
     TooManyQueues,
     /// The host's memory limit does not allow its rings.
     NoMemory(PoolLimit),
-    /// It cannot take the place of the other one: they have not as many rings, or one of them demultiplexes.
+    /// It cannot take the place of the other one: they have not as many rings, or the other demultiplexes.
     CannotReplace,
 }
 
@@ -208,13 +208,13 @@ impl Links {
         Some(id)
     }
 
-    /// Returns whether an interface may replace another: the host takes frames from both, and both have the
-    /// same number of receive queues.
-    pub(crate) fn can_replace(&self, id: InterfaceId, interface: &mut dyn Interface) -> bool {
+    /// Returns whether an interface may replace another: the host demultiplexes the frames of the earlier
+    /// one, and so those of its successor, and both have the same number of receive queues.
+    pub(crate) fn can_replace(&self, id: InterfaceId, interface: &dyn Interface) -> bool {
         let queues = interface.properties().queues;
         let alike =
             |link: &Link| !link.plan.is_on_interface() && link.interface.properties().queues == queues;
-        self.link(id).is_some_and(alike) && interface.demultiplexer().is_none()
+        self.link(id).is_some_and(alike)
     }
 
     /// Puts an interface that is attached in the place of another, and gives that back.

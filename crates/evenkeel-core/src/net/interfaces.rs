@@ -64,7 +64,7 @@ impl Net {
         mut interface: Box<dyn Interface>,
         now: Instant,
     ) -> Result<(), AddInterfaceError> {
-        if !self.links.can_replace(id, &mut *interface) {
+        if !self.links.can_replace(id, &*interface) {
             return Err(AddInterfaceError::CannotReplace);
         }
         interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
