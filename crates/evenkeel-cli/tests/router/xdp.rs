@@ -103,7 +103,7 @@ fn a_device_that_goes_down_or_away_is_used_again() {
         a.run("ping -c 1 -W 5 10.0.2.2");
         run("ip link set r2 down");
         // What cannot leave is refused and counted, and the other link continues.
-        a.attempt("ping -f -c 3000 -W 1 10.0.2.2");
+        a.attempt("ping -q -l 3000 -c 3000 -W 1 10.0.2.2");
         a.run("ping -c 3 -i 0.05 -W 5 10.0.1.1");
         run("ip link set r2 up");
         b.run("ip route replace default via 10.0.2.1");
