@@ -34,9 +34,9 @@ pub(crate) const PACKET: Term =
 
 pub(crate) const XDP: Term = (
     "xdp:NAME",
-    "An existing network interface, through AF_XDP: an XDP program takes the frames to this command before \
-     the kernel's stack sees them. xdp:NAME@0,1 uses some queues of the interface. It needs root (CAP_BPF, \
-     CAP_NET_ADMIN, CAP_NET_RAW, CAP_PERFMON).",
+    "An existing network interface, through AF_XDP: an XDP program takes the frames before the kernel \
+     does. xdp:NAME@0,1 uses some of its queues. It needs root (CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, \
+     CAP_PERFMON).",
 );
 
 /// The addresses of a command that runs a host.
