@@ -136,7 +136,10 @@ impl Queue {
             }
             self.vector.push_back(frame);
         }
-        mark.take(ring.release());
+        match ring.release() {
+            0 => mark.level(),
+            taken => mark.take(taken),
+        }
     }
 }
 
