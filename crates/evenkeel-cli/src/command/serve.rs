@@ -57,8 +57,7 @@ pub(crate) struct ServeArguments {
 
 /// Send UDP requests and the bytes of TCP connections back (RFC 862). Answer pings.
 ///
-/// The program and its UDP, TCP, IP, ARP and neighbour discovery are evenkeel's; the kernel only moves
-/// frames.
+/// The program and all protocols down to ARP are evenkeel's; the kernel only moves frames.
 #[derive(Debug, Args)]
 pub(crate) struct EchoArguments {
     /// Listen on this port.
