@@ -9,10 +9,14 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use super::program::{QUEUES, SLOTS};
 use crate::received::Memory as _;
 use crate::sys::Mapping;
 
+/// The number of rings that a receive queue of a device can have. Slot 0 is the ring that all channels
+/// without their own share.
+pub(super) const SLOTS: u32 = 64;
+/// The number of receive queues of a device for which there is room.
+const QUEUES: u32 = 16;
 /// The entries of both maps.
 const ENTRIES: usize = QUEUES as usize * SLOTS as usize;
 

@@ -18,7 +18,7 @@ use evenkeel_core::id::ChannelId;
 pub(super) use self::object::CAPABILITIES;
 use self::object::{error_of, missing, take_array, take_map};
 use self::table::Table;
-use super::marks::{Mark, Marks};
+use super::marks::{Mark, Marks, SLOTS};
 use crate::error::LinkError;
 use crate::netdev::device_index;
 
@@ -26,12 +26,6 @@ mod object;
 mod table;
 
 static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/demux.o");
-
-/// The number of rings that a receive queue of a device can have. Slot 0 is the ring that all channels
-/// without their own share.
-pub(crate) const SLOTS: u32 = 64;
-/// The number of receive queues of a device for which there is room.
-pub(crate) const QUEUES: u32 = 16;
 
 /// The place where the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,8 @@ use evenkeel_core::id::ChannelId;
 use evenkeel_core::interface::{Arrived, Burst, Demultiplexer, Effort, Opened, RxCounters, RxQueue};
 use rustix::event::epoll;
 
-use super::program::{Program, SLOTS};
+use super::marks::SLOTS;
+use super::program::Program;
 use super::queue::{Ahead, Queue, Received, SharedUmem};
 use super::ring::Shared;
 use super::socket::{DeviceQueue, open_further};
