@@ -51,7 +51,7 @@ pub(crate) struct HostArguments {
     #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside,
           value_hint = clap::ValueHint::FilePath)]
     pub(crate) capture: Option<Embedded>,
-    /// Print counters to standard error every TIME, such as 1s [default: on a terminal all the time].
+    /// Print counters to standard error every TIME [default: on a terminal all the time].
     #[arg(long, value_name = "TIME", value_parser = quantity::period)]
     pub(crate) stats_interval: Option<Duration>,
     /// Print the final counters as one JSON object.

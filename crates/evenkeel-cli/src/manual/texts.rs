@@ -9,11 +9,7 @@ pub(crate) const HOST_LINKS: Section = Section {
         TAP,
         PACKET,
         XDP,
-        (
-            "...,queues=N",
-            "tap: and packet: with N receive rings. Each flow uses one ring, so a flood in one ring does not \
-             affect the flows of the others.",
-        ),
+        ("...,queues=N", "tap: and packet: with N receive rings. A flood in one spares flows in the others."),
         (
             "pcap:FILE",
             "Frames from a capture, played once at its own pace. Answers are discarded, or written to a file \
@@ -34,9 +30,8 @@ pub(crate) const PACKET: Term =
 
 pub(crate) const XDP: Term = (
     "xdp:NAME",
-    "An existing network interface, through AF_XDP: an XDP program takes the frames before the kernel \
-     does. xdp:NAME@0,1 uses some of its queues. It needs root (CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, \
-     CAP_PERFMON).",
+    "An existing network interface, through AF_XDP. @0,1 uses some of its queues. It needs root (CAP_BPF, \
+     CAP_NET_ADMIN, CAP_NET_RAW, CAP_PERFMON).",
 );
 
 /// The addresses of a command that runs a host.

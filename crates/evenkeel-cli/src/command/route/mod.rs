@@ -88,7 +88,7 @@ pub(crate) struct Arguments {
     /// Let at most N packets wait for screening.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
     screen_queue: u16,
-    /// Set the priority of the screening process, -20 (first) to 20.
+    /// Set the nice value of the screening process, -20 to 20.
     #[arg(
         long, value_name = "NICE", default_value_t = 0, allow_hyphen_values = true,
         value_parser = clap::value_parser!(i8).range(-20..=20)

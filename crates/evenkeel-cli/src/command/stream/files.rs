@@ -34,7 +34,7 @@ const SPARE: u64 = 64;
 /// The arguments of a server for the files of a directory.
 #[derive(Debug, Args)]
 pub(crate) struct FileArguments {
-    /// Serve files below DIR. The link is tap:NAME, packet:NAME or xdp:NAME.
+    /// Serve files below DIR, through a link to a network.
     #[arg(
         long, value_name = "DIR", value_hint = clap::ValueHint::DirPath,
         conflicts_with_all = ["port", "size", "work", "count", "clients"]
