@@ -193,24 +193,29 @@ fn requests(end: &End, port: u16, flows: u16, seed: u64) -> Requests {
 /// Sends an ARP request for the host's hardware address, as any sender does first. The host learns the
 /// generator's address from it. Returns the number of frames sent.
 fn announce(end: &mut End) -> u64 {
+    end.send(&announcement(end.properties().address, HOST));
+    end.flush();
+    1
+}
+
+/// Returns the generator's ARP request for the hardware address of `host`.
+pub(super) fn announcement(from: EthernetAddress, host: Ipv4Address) -> [u8; 60] {
     let request = ArpRepr::EthernetIpv4 {
         operation: ArpOperation::Request,
-        source_hardware_addr: end.properties().address,
+        source_hardware_addr: from,
         source_protocol_addr: GENERATOR,
         target_hardware_addr: EthernetAddress([0; 6]),
-        target_protocol_addr: HOST,
+        target_protocol_addr: host,
     };
     let ethernet = EthernetRepr {
-        src_addr: end.properties().address,
+        src_addr: from,
         dst_addr: EthernetAddress::BROADCAST,
         ethertype: EthernetProtocol::Arp,
     };
     let mut frame = [0; 60];
     ethernet.emit(&mut EthernetFrame::new_unchecked(&mut frame[..]));
     request.emit(&mut ArpPacket::new_unchecked(&mut frame[14..]));
-    end.send(&frame);
-    end.flush();
-    1
+    frame
 }
 
 /// Returns the request with its sending time in the payload, and with no UDP checksum (zero, RFC 768).

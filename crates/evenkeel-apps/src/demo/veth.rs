@@ -22,7 +22,7 @@ use evenkeel::raw::kernel;
 use evenkeel::raw::time::{Clock, Duration};
 use evenkeel::raw::wire::{EthernetAddress, IpEndpoint, Ipv4Address};
 
-use super::bench::{GENERATOR, HOST, PAYLOAD, SERVICE_PORT};
+use super::bench::{self, GENERATOR, HOST, PAYLOAD, SERVICE_PORT};
 use super::machine;
 use super::results::{self, OnVeth, VethPoint};
 use crate::measure::{execute, settle_on, undisturbed};
@@ -173,7 +173,7 @@ impl Socket for net::UdpSocket {
 
 fn measure(served: Served, load: u64, work: Duration, window: Duration) -> io::Result<VethPoint> {
     let (hardware, address) = served.at();
-    let flood = Flood { hardware, to: IpEndpoint::new(address.into(), SERVICE_PORT), load };
+    let flood = Flood { hardware, address, load };
     match served {
         Served::ByKernel => {
             let socket = UdpSocket::bind((IpAddr::from(address), SERVICE_PORT))?;
@@ -194,7 +194,7 @@ fn measure(served: Served, load: u64, work: Duration, window: Duration) -> io::R
 #[derive(Debug, Clone, Copy)]
 struct Flood {
     hardware: EthernetAddress,
-    to: IpEndpoint,
+    address: Ipv4Address,
     /// Requests a second.
     load: u64,
 }
@@ -280,7 +280,7 @@ fn generate(
     let shape = Shape {
         hardware: (device.properties().address, flood.hardware),
         from: IpEndpoint::new(GENERATOR.into(), 20_000),
-        to: flood.to,
+        to: IpEndpoint::new(flood.address.into(), SERVICE_PORT),
         payload: PAYLOAD,
         flows: FLOWS,
         seed: 1,
@@ -288,7 +288,11 @@ fn generate(
     let mut requests = Requests::new(&shape).expect("both ends are IPv4 and the ports are in range");
     let start = clock.now();
     let mut pace = Pace::new(flood.load, BURST_PKTS, start);
-    let (mut frames, mut sent) = (VecDeque::new(), 0_u64);
+    // Our host learns from it where answers go. The kernel has been told.
+    let announcement = bench::announcement(device.properties().address, flood.address);
+    let mut frames: VecDeque<_> = pool.take_copy(&announcement).into_iter().collect();
+    device.transmit(&mut frames, &mut pool);
+    let mut sent = 0_u64;
     let mut from = None;
     loop {
         let now = clock.now();
