@@ -107,10 +107,15 @@ struct Run<P> {
 impl<P: FnMut(Served, &VethPoint)> Run<P> {
     /// Measures one socket, up to the load that the generator cannot reach.
     fn over(&mut self, served: Served, loads: &[u64]) -> Result<OnVeth, String> {
+        // One host for all loads: the kernel gives up the rings of an earlier one only after a while.
+        let net = match served {
+            Served::ByKernel => None,
+            Served::OverXdp => Some(open_net().map_err(|e| e.to_string())?),
+        };
         let mut points = Vec::new();
         for &load in loads {
             let (work, window) = (self.work, self.window);
-            let once = || measure(served, load, work, window);
+            let once = || measure(net.as_ref(), load, work, window);
             let point = undisturbed(&mut self.repeats, |point: &VethPoint| point.core_share, once);
             let point = point.map_err(|e| e.to_string())?;
             (self.progress)(served, &point);
@@ -171,19 +176,26 @@ impl Socket for net::UdpSocket {
     }
 }
 
-fn measure(served: Served, load: u64, work: Duration, window: Duration) -> io::Result<VethPoint> {
+/// Opens our host over AF_XDP.
+fn open_net() -> io::Result<Net> {
+    let (hardware, address) = Served::OverXdp.at();
+    let net = Net::builder().link("xdp:ekhost").mac(Address::Fixed(hardware));
+    net.address(&format!("{address}/24")).open()
+}
+
+/// Measures a socket of `net`, or of the kernel.
+fn measure(net: Option<&Net>, load: u64, work: Duration, window: Duration) -> io::Result<VethPoint> {
+    let served = net.map_or(Served::ByKernel, |_| Served::OverXdp);
     let (hardware, address) = served.at();
     let flood = Flood { hardware, address, load };
-    match served {
-        Served::ByKernel => {
+    match net {
+        None => {
             let socket = UdpSocket::bind((IpAddr::from(address), SERVICE_PORT))?;
             socket.set_read_timeout(Some(PATIENCE))?;
             measure_socket(&socket, &flood, work, window)
         }
-        Served::OverXdp => {
-            let net = Net::builder().link("xdp:ekhost").mac(Address::Fixed(hardware));
-            let net = net.address(&format!("{address}/24")).open()?;
-            let socket = net::UdpSocket::bind(&net, (IpAddr::from(address), SERVICE_PORT))?;
+        Some(net) => {
+            let socket = net::UdpSocket::bind(net, (IpAddr::from(address), SERVICE_PORT))?;
             socket.set_read_timeout(Some(PATIENCE))?;
             measure_socket(&socket, &flood, work, window)
         }
