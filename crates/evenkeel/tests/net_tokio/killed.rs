@@ -27,7 +27,8 @@ fn be_killed() {
     });
 }
 
-/// Starts the program, the test of a TAP once more, in the network namespace of the caller. What it may leave as files is below `home`.
+/// Starts the program, the test of a TAP once more, in the network namespace of the caller. What it may leave
+/// as files is below `home`.
 fn start(link: &str, home: &Path) -> Running {
     let mut program = Command::new(std::env::current_exe().unwrap());
     let test = "killed::a_tap_goes_with_its_program_and_the_next_one_has_it_again";
