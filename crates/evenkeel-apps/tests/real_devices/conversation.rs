@@ -255,8 +255,9 @@ fn memberships_are_understood(link: Link) {
     let capture = Capture::start(stand.device, scratch.file("kernel.pcap"));
     // The reports of joining may be over when the bridge begins, so it asks: every half a second, as its IPv6
     // address may come later than its first question, and for answers within a second instead of ten.
-    let bridge = "mcast_snooping 1 mcast_querier 1 mcast_startup_query_count 20 mcast_startup_query_interval 50 \
-                  mcast_query_response_interval 100 mcast_last_member_interval 10";
+    let bridge = "mcast_snooping 1 mcast_querier 1 mcast_startup_query_count 20 \
+                  mcast_startup_query_interval 50 mcast_query_response_interval 100 \
+                  mcast_last_member_interval 10";
     run(&format!("ip link add br0 type bridge {bridge}"));
     run(&format!("ip link set {} master br0", stand.device));
     run("ip link set br0 up");
