@@ -506,6 +506,22 @@ fn nothing_is_left_behind() {
     });
 }
 
+/// The kernel frees the queues of a device a little later than their sockets are closed.
+#[test]
+fn a_device_that_is_closed_can_be_opened_at_once() {
+    behind_xdp(|| {
+        veth();
+        for round in 0..20 {
+            let opened = Xdp::open("ek0", &XdpOptions::default());
+            let mut device = opened.unwrap_or_else(|error| panic!("round {round}: {error}"));
+            // The last owner of the sockets.
+            let demultiplexer = device.demultiplexer();
+            drop(device);
+            drop(demultiplexer);
+        }
+    });
+}
+
 #[test]
 fn what_cannot_be_opened_says_why() {
     behind_xdp(|| {

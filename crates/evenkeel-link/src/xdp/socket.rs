@@ -4,6 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use evenkeel_core::time::Duration;
+use rustix::io::Errno;
 use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
     XdpDesc, XdpOptionsFlags,
@@ -14,6 +16,13 @@ use rustix::net::{
 
 use super::ring::{Consumer, Producer};
 use super::umem::{Awake, SEND_PKTS, Umem};
+use crate::sys::ppoll;
+
+/// The time between two attempts to bind a socket to a queue that is in use.
+const AGAIN: Duration = Duration::from_millis(5);
+/// The number of attempts. The kernel frees a queue only some time after its last socket was closed: it waits
+/// for processors that may still use the socket, and leaves the rest to a worker thread.
+const ATTEMPTS: u32 = 40;
 
 /// A queue of a device, by the kernel's numbers.
 #[derive(Debug, Clone, Copy)]
@@ -45,10 +54,23 @@ impl First {
         let receive = receive_ring(fd, ring_pkts)?;
         let offsets = sockopt::xdp_mmap_offsets(fd)?;
         let transmit = Producer::map(fd, XDP_PGOFF_TX_RING, offsets.tx, SEND_PKTS as u32)?;
-        bind(&socket, &SocketAddrXdp::new(SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP, at.index, at.queue))?;
+        bind_once_free(&socket, at)?;
         let zero_copy = sockopt::xdp_options(fd)?.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY);
         Ok(Self { socket: Arc::new(socket), receive, transmit, umem, zero_copy })
     }
+}
+
+/// Binds the first socket of a queue. Waits a little if the queue is in use, as sockets that are closed
+/// already keep it for a moment.
+fn bind_once_free(socket: &OwnedFd, at: DeviceQueue) -> io::Result<()> {
+    let address = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP, at.index, at.queue);
+    for _ in 1..ATTEMPTS {
+        match bind(socket, &address) {
+            Err(Errno::BUSY) => ppoll(&mut [], Some(AGAIN))?,
+            bound => return Ok(bound?),
+        }
+    }
+    Ok(bind(socket, &address)?)
 }
 
 /// Opens a further socket on a queue, which only receives and shares the memory of the first.
