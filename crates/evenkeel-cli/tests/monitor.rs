@@ -10,12 +10,17 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
 use evenkeel::raw::capture::Reader;
 use evenkeel::raw::device::{Address, Packet, PacketOptions, TxQueue as _};
+use evenkeel::raw::drops::Reason;
 use evenkeel::raw::frame::{LinkType, Pool};
 
 use common::{command, evenkeel, in_namespace, json, pause, run, signal, skip, wait_for};
+use evenkeel_testing::has_xdp;
 use serde_json::Value;
 
 /// A directory that is removed at the end of the test.
@@ -178,6 +183,201 @@ fn captured_and_dropped_add_up_to_sent() {
             assert!(statistics.contains(&captured.to_string()), "{statistics}");
         }
         assert!(missed > 100_000, "{missed}: the smallest ring there is held everything");
+    });
+}
+
+/// Returns the number of frames that came to `near`, and the number of those that were lost on the way from
+/// `far`, by the kernel's counters.
+fn came_and_lost() -> [u64; 2] {
+    let table = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+    let column = |device: &str, column: usize| {
+        let line = table.lines().find_map(|line| line.trim().strip_prefix(device)).unwrap();
+        line.split_whitespace().nth(column).unwrap().parse().unwrap()
+    };
+    let (rx_packets, tx_dropped) = (1, 11);
+    [column("near:", rx_packets), column("far:", tx_dropped)]
+}
+
+/// A flood of UDP from the kernel at `far`. It ends when this is dropped.
+struct KernelFlood {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<u64>>,
+}
+
+impl KernelFlood {
+    /// Begins in the network namespace of the caller, and ends after `count` datagrams.
+    fn start(count: u64) -> Self {
+        let ends = Arc::new(AtomicBool::new(false));
+        let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+        let end = Arc::clone(&ends);
+        let send = move || {
+            let mut sent = 0;
+            while sent < count && !end.load(Ordering::Relaxed) {
+                sent += u64::from(socket.send_to(&[7; 100], "10.9.0.2:9").is_ok());
+            }
+            sent
+        };
+        Self { ends, thread: Some(std::thread::spawn(send)) }
+    }
+
+    /// Waits until all datagrams have been sent.
+    fn join(mut self) -> u64 {
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for KernelFlood {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Creates a veth pair. The kernel sends at `far` to a station that is not there.
+fn veth_with_kernel() {
+    veth();
+    address_far();
+}
+
+fn address_far() {
+    run("ip addr add 10.9.0.1/24 dev far");
+    run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:09 dev far");
+}
+
+/// Asserts that the report of a monitor through AF_XDP and its file account for each frame.
+fn assert_adds_up(result: &Value, file: &str) {
+    let [received, seen, missed, accepted, captured, dropped] =
+        ["received", "seen", "missed", "accepted", "captured", "dropped"].map(|field| number(result, field));
+    assert_eq!((received, accepted), (seen + missed, captured + dropped), "{result}");
+    assert_eq!(result["counters"]["conserved"], true, "{result}");
+    let drops = result["counters"]["drops"].as_array().unwrap();
+    let is_at_interface =
+        |drop: &&Value| Reason::PLACES_ON_INTERFACE.iter().any(|place| drop["place"] == *place);
+    let at_interface = drops.iter().filter(is_at_interface).map(|drop| number(drop, "frames"));
+    assert_eq!(at_interface.sum::<u64>(), missed, "{result}");
+    assert_eq!(frames_in(Path::new(file), "frame"), captured, "{result}");
+}
+
+/// The kernel's counters say how many frames came. The monitor has them all, also those to other stations,
+/// or says where it lost them.
+#[test]
+fn a_monitor_through_af_xdp_accounts_for_every_frame() {
+    in_namespace("a_monitor_through_af_xdp_accounts_for_every_frame", || {
+        if !has_xdp() {
+            return;
+        }
+        let scratch = Scratch::new("xdp");
+        veth_with_kernel();
+        for (name, ring, queue) in [("roomy", "4096", "4096"), ("slow", "64", "4"), ("stopped", "64", "64")] {
+            let file = scratch.file(name);
+            let monitor = listening(&["xdp:near", "-w", &file, "--ring", ring, "--queue", queue, "--json"]);
+            let before = came_and_lost();
+            let stands_still = name == "stopped";
+            if stands_still {
+                monitor.signal("STOP");
+            }
+            let sent = KernelFlood::start(20_000).join() + 1;
+            send_tagged();
+            let mut came = 0;
+            evenkeel_testing::wait_for("all frames", || {
+                let [near, far] = came_and_lost();
+                came = near - before[0];
+                came + far - before[1] == sent
+            });
+            if stands_still {
+                monitor.signal("CONT");
+            }
+            let result = common::report(&["monitor"], monitor.stop().0);
+            assert_eq!(number(&result, "received"), came, "{name}: {result}");
+            assert_adds_up(&result, &file);
+            assert!(!stands_still || number(&result, "captured") < 1000, "{result}");
+            // With a tag, a datagram is none to tcpdump.
+            let by_tcpdump = output(&format!("tcpdump -Z root -n -r {file} {UDP}")).lines().count() as u64;
+            assert_eq!(by_tcpdump, frames_in(Path::new(&file), "udp.dstport == 9 && !vlan"), "{name}");
+        }
+    });
+}
+
+/// Frames of queues that the monitor does not use are lost to everybody, and counted.
+#[test]
+fn a_monitor_through_af_xdp_has_all_queues_or_counts_what_comes_to_others() {
+    in_namespace("a_monitor_through_af_xdp_has_all_queues", || {
+        if !has_xdp() {
+            return;
+        }
+        let scratch = Scratch::new("xdp-queues");
+        run("ip link add near numrxqueues 4 numtxqueues 4 type veth peer far numtxqueues 4 numrxqueues 4");
+        run("sysctl -qw net.ipv6.conf.near.disable_ipv6=1 net.ipv6.conf.far.disable_ipv6=1");
+        run("ip link set near up");
+        run("ip link set far up");
+        address_far();
+        for (link, all) in [("xdp:near", true), ("xdp:near@0", false)] {
+            let file = scratch.file(link);
+            let monitor = listening(&[link, "-w", &file, "--json"]);
+            // Each has a port of its own, and so a queue.
+            (0..200).for_each(|_| _ = KernelFlood::start(1).join());
+            let result = common::report(&["monitor"], monitor.stop().0);
+            assert_eq!(number(&result, "received"), 200, "{link}: {result}");
+            assert_eq!(number(&result, "missed") == 0, all, "{link}: {result}");
+            assert_adds_up(&result, &file);
+            let reason = &result["counters"]["drops"][0]["reason"];
+            assert!(all || reason == "unused-queue", "{result}");
+        }
+    });
+}
+
+/// The kernel leaves checksums to an adaptor; the file has them.
+#[test]
+fn a_monitor_through_af_xdp_filters_and_writes_whole_frames() {
+    in_namespace("a_monitor_through_af_xdp_filters_and_writes_whole_frames", || {
+        if !has_xdp() {
+            return;
+        }
+        let scratch = Scratch::new("xdp-filter");
+        veth_with_kernel();
+        let (file, vlan) = (scratch.file("udp"), scratch.file("vlan"));
+        let monitor = listening(&["xdp:near", "-w", &file, "--json", UDP]);
+        KernelFlood::start(50).join();
+        assert!(!common::succeeds("ping -c 1 -W 1 10.9.0.2"));
+        let result = common::report(&["monitor"], monitor.stop().0);
+        assert_eq!((number(&result, "captured"), number(&result, "seen")), (50, 51), "{result}");
+        assert_eq!(result["filter_in_kernel"], false);
+        let right = Command::new("tshark")
+            .args(["-r", &file, "-o", "udp.check_checksum:TRUE", "-Y", "udp.checksum.status == 1"])
+            .output()
+            .unwrap();
+        assert_eq!(right.stdout.iter().filter(|&&byte| byte == b'\n').count(), 50);
+        let monitor = listening(&["xdp:near", "-w", &vlan, "vlan 7"]);
+        send_tagged();
+        monitor.stop();
+        assert_eq!(frames_in(Path::new(&vlan), "vlan.id == 7"), 1);
+    });
+}
+
+/// The kernel has the device again as soon as the monitor takes no more frames.
+#[test]
+fn a_monitor_through_af_xdp_that_ends_in_a_flood_has_accounted_for_all_and_returns_the_device() {
+    in_namespace("a_monitor_through_af_xdp_that_ends_in_a_flood", || {
+        if !has_xdp() {
+            return;
+        }
+        let scratch = Scratch::new("xdp-flood");
+        veth_with_kernel();
+        let flood = KernelFlood::start(u64::MAX);
+        for round in 0..3 {
+            let file = scratch.file(&round.to_string());
+            let monitor = listening(&["xdp:near", "-w", &file, "--json"]);
+            let second = evenkeel(&["monitor", "xdp:near", "--duration", "1s"]);
+            let told = String::from_utf8(second.stderr).unwrap();
+            assert!(told.starts_with("evenkeel: `near` is in use by another program"), "{told}");
+            let result = common::report(&["monitor"], monitor.stop().0);
+            assert!(number(&result, "captured") > 0, "{result}");
+            assert_adds_up(&result, &file);
+        }
+        drop(flood);
+        let by_kernel = listening(&["near", "--json", UDP]);
+        KernelFlood::start(10).join();
+        assert_eq!(number(&common::report(&["monitor"], by_kernel.stop().0), "captured"), 10);
     });
 }
 

@@ -591,6 +591,12 @@ SEC("xdp") int demux(struct xdp_md *context)
 	return deliver(context, decision & 0xffff);
 }
 
+/* For a packet monitor: all frames of the device. */
+SEC("xdp") int monitor(struct xdp_md *context)
+{
+	return deliver(context, 0);
+}
+
 /* Returns the decision, for tests. */
 SEC("xdp") int classify(struct xdp_md *context)
 {

@@ -10,6 +10,8 @@ use crate::buffer::MTU_MAX;
 use crate::capture::frames::Frames;
 use crate::error::LinkError;
 use crate::netdev::KernelCounters;
+use crate::socket::shut;
+use crate::xdp::AttachedProgram;
 
 /// The buffers by which a device enlarges the host's pool, for frames in transit between the device and their
 /// queue in either direction.
@@ -53,6 +55,17 @@ pub struct DeviceInfo {
     pub index: Option<u32>,
     /// The link type and origin of the device's frames, on which the meaning of a filter depends.
     pub frames: Frames,
+    /// The XDP program that puts frames into the device's rings, if it has one.
+    pub program: AttachedProgram,
+}
+
+impl DeviceInfo {
+    /// Closes the receive rings of packet sockets and of AF_XDP for new frames; frames in them stay. The
+    /// kernel gets the frames that an XDP program has taken from it. Does nothing to other devices.
+    pub fn shut(&self) {
+        self.descriptors.list().iter().for_each(|(_, fd)| shut(fd));
+        self.program.detach();
+    }
 }
 
 /// The descriptors of a device, each with a number. A descriptor is readable while frames wait in a ring of

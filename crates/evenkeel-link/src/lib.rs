@@ -107,7 +107,6 @@ pub use rtnetlink::{
     ALL_LINKS, Entry, KernelHop, KernelNexthop, KernelRoute, KernelRule, KernelTables, KernelWay, News,
     NexthopKind, Place, RuleAction,
 };
-pub use socket::shut;
 pub use spec::{
     CABLE_QUEUES_MAX, DeviceSpec, LinkSpec, NetSpec, OpenOptions, SpecError, XdpSpec, listen, open,
     open_queues, open_with, parse_queues,
@@ -118,4 +117,4 @@ pub use sys::{in_own_session, send_in_segments, set_congestion_control};
 pub use tap::{Tap, TapOptions};
 pub use utc::Utc;
 pub use wait::{Halt, Nap, Notifier, Woken};
-pub use xdp::{Xdp, XdpOptions};
+pub use xdp::{AttachedProgram, Xdp, XdpOptions};

@@ -188,6 +188,7 @@ impl Device for Listener {
             kernel_counters: Some(self.counters_of_device.clone()),
             index: Some(self.index),
             frames: Frames::of_device(self.device.name(), self.index, self.link_type),
+            ..DeviceInfo::default()
         }
     }
 }

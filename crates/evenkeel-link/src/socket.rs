@@ -34,7 +34,7 @@ pub(crate) fn be_promiscuous(socket: BorrowedFd<'_>, index: i32) -> io::Result<(
 
 /// Closes the receive ring of a packet socket for new frames; its frames stay. Does nothing to other
 /// descriptors.
-pub fn shut(device: &OwnedFd) {
+pub(crate) fn shut(device: &OwnedFd) {
     // The call fails for a descriptor that is no socket, which has no such ring.
     let _ = sys::attach_filter(device.as_fd(), &Program::everything(0));
 }

@@ -301,7 +301,8 @@ fn packet_options(device: &NetSpec, address: Address) -> Result<PacketOptions, L
 }
 
 /// Opens a device for a packet monitor. A network device is only listened to, with one receive ring of
-/// `ring_pkts` times 2 KiB. A capture is read as fast as possible.
+/// `ring_pkts` times 2 KiB. Through AF_XDP, all frames of the device are taken from the kernel, and `listen`
+/// means nothing. A capture is read as fast as possible.
 ///
 /// # Errors
 /// [`LinkError`] says what to do; nothing is left behind. [`LinkError::ManyRings`] if `spec` wants more than
@@ -319,8 +320,10 @@ pub fn listen(
     }
     Ok(match spec {
         DeviceSpec::Tap(device) => Box::new(Tap::open(&device.name, &TapOptions::default())?),
-        DeviceSpec::Packet(NetSpec { name, .. }) | DeviceSpec::Xdp(XdpSpec { name, .. }) => {
-            Box::new(Listener::open(name, listen, ring_pkts)?)
+        DeviceSpec::Packet(NetSpec { name, .. }) => Box::new(Listener::open(name, listen, ring_pkts)?),
+        DeviceSpec::Xdp(XdpSpec { name, queues }) => {
+            let (queues, everything) = (queues.clone(), true);
+            Box::new(Xdp::open(name, &XdpOptions { ring_pkts, queues, everything, ..XdpOptions::default() })?)
         }
         DeviceSpec::Pcap(path) => {
             let options = ReplayOptions { pace: Pace::AtOnce, monitored: true, ..ReplayOptions::default() };

@@ -168,6 +168,36 @@ fn frames_that_another_device_sends_return_to_the_one_that_received_them() {
     });
 }
 
+/// A packet monitor gets what the machine would get, and what is for other stations.
+#[test]
+fn a_device_of_which_everything_is_taken_leaves_nothing_to_the_kernel_until_it_is_shut() {
+    behind_xdp(|| {
+        veth();
+        let options = XdpOptions { everything: true, ..XdpOptions::default() };
+        let mut bench = Bench::new(Xdp::open("ek0", &options).unwrap());
+        assert!(bench.device.demultiplexer().is_none());
+        let second = Xdp::open("ek0", &options).unwrap_err();
+        assert!(matches!(second, LinkError::Busy { .. }), "{second}");
+        let mut sender = Bench::new(Packet::open("kernel0", &PacketOptions::default()).unwrap());
+        let other = PacketOptions { address: evenkeel_link::Address::Random, ..PacketOptions::default() };
+        let mut kernel = Bench::new(Packet::open("ek0", &other).unwrap());
+        let is_test = |frame: &[u8]| frame.get(12..14) == Some(&[0x88, 0xb5]);
+        let ours = bench.device.properties().address.0;
+        let frame = |to: [u8; 6]| [to.as_slice(), &[2, 8, 8, 8, 8, 8, 0x88, 0xb5], &[7; 46]].concat();
+        for to in [ours, [2, 9, 9, 9, 9, 9], [1, 0, 0x5e, 0, 0, 9], [0xff; 6]] {
+            sender.send(&frame(to));
+            let got = bench.expect("frame", is_test);
+            assert_eq!(got.bytes(), frame(to));
+            bench.pool.recycle(got);
+        }
+        assert!(kernel.frame_within(Duration::from_millis(100), is_test).is_none());
+        bench.device.info().shut();
+        sender.send(&frame([0xff; 6]));
+        kernel.expect("frame", is_test);
+        assert!(bench.frame_within(Duration::from_millis(100), is_test).is_none());
+    });
+}
+
 #[test]
 fn frames_of_other_stations_go_on_to_the_kernel() {
     behind_xdp(|| {

@@ -139,7 +139,7 @@ pub mod kernel {
     pub use evenkeel_link::{
         ALL_LINKS, Accepted, Beneath, Connections, Entry, Happened, KernelHop, KernelNexthop, KernelRoute,
         KernelRule, KernelTables, KernelWay, News, NexthopKind, Place, RuleAction, WaitBy, allow_descriptors,
-        enter_new_network, have_own_descriptors, send_in_segments, set_congestion_control, shut,
+        enter_new_network, have_own_descriptors, send_in_segments, set_congestion_control,
     };
 }
 

@@ -11,7 +11,7 @@ use evenkeel::raw::capture::{
     Capture, CaptureCounters, Expression, FilterError, Frames, Judge, KEPT_BYTES_MAX, PassedOver, Target,
 };
 use evenkeel::raw::cpu::cpus;
-use evenkeel::raw::device::{Descriptors, DeviceSpec, Listen};
+use evenkeel::raw::device::{DeviceInfo, DeviceSpec, Listen};
 use evenkeel::raw::frame::LinkType;
 use evenkeel::raw::host::Config;
 use evenkeel::raw::ip::InterfaceId;
@@ -77,7 +77,8 @@ pub struct Monitored {
     pub filter_in_kernel: bool,
     /// The number of frames that came to the interface, or that the kernel's filter accepted.
     pub received: u64,
-    /// Received frames that were dropped because the interface's ring was full.
+    /// Received frames that the interface dropped, nearly always because its ring was full. The counters of
+    /// the host have the reasons.
     pub missed: u64,
     /// The number of frames that the filter was applied to.
     pub seen: u64,
@@ -136,7 +137,7 @@ pub struct Glance {
     pub interval: Duration,
     /// The number of frames captured so far.
     pub captured: u64,
-    /// Frames dropped so far because the interface's ring was full.
+    /// Frames that the interface has dropped so far.
     pub missed: u64,
     /// Frames dropped so far because the capture queue was full.
     pub dropped: u64,
@@ -169,7 +170,7 @@ pub fn on_devices(
         evenkeel::raw::device::listen(device, &listen, ring_pkts, clock)
     });
     let opened = opened.collect::<Result<Vec<_>, _>>()?;
-    let ends: Vec<_> = opened.iter().map(|device| device.info().descriptors).collect();
+    let infos: Vec<_> = opened.iter().map(|device| device.info()).collect();
     let watched = opened.iter().map(|device| Watched {
         name: device.properties().name.clone(),
         address: device.properties().address,
@@ -190,7 +191,7 @@ pub fn on_devices(
     let ended = running.drive(limits, None, None)?;
     // What was in the ring when the end was asked for is taken in; what comes later is not.
     if ended == Ended::Stopped || ended == Ended::Time {
-        ends.iter().flat_map(Descriptors::list).for_each(|(_, fd)| evenkeel::raw::kernel::shut(&fd));
+        infos.iter().for_each(DeviceInfo::shut);
         running.drain()?;
     }
     running.finish(None)
@@ -502,7 +503,12 @@ fn ids(names: &[String]) -> Vec<InterfaceId> {
 }
 
 fn missed(engine: &Engine, interfaces: &[InterfaceId]) -> u64 {
-    interfaces.iter().map(|&interface| engine.host().untaken(interface).missed()).sum()
+    interfaces.iter().map(|&interface| missed_at(engine, interface)).sum()
+}
+
+/// Returns the number of frames that an interface has dropped, for any reason.
+fn missed_at(engine: &Engine, interface: InterfaceId) -> u64 {
+    engine.host().untaken(interface).dropped.values().sum()
 }
 
 /// Records in the product the statistics for the end of its file.
@@ -511,7 +517,7 @@ fn record(engine: &mut Engine, interfaces: &[InterfaceId], tally: &Counters, pro
         let now = engine.clock().wall_nanos(engine.clock().now());
         file.record(tally.counters(engine.host()), now);
         for &interface in interfaces {
-            let missed = engine.host().untaken(interface).missed();
+            let missed = missed_at(engine, interface);
             // With several interfaces, the host does not count each one's received frames.
             let received = (interfaces.len() == 1).then(|| engine.host().ledger().received + missed);
             file.record_interface(interface, received, missed);

@@ -34,10 +34,10 @@ use crate::{published, suggest};
 /// dropped packets add up to the packets sent.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Receive frames from LINK: a network interface, any, tap:NAME, pcap:FILE or cable.
+    /// Receive frames from LINK: a network interface, any, xdp:NAME, tap:NAME, pcap:FILE or cable.
     #[arg(
         value_name = "LINK", hide_possible_values = true,
-        value_parser = suggest::with(watched, ["any", "cable", "tap:", "packet:", "pcap:"])
+        value_parser = suggest::with(watched, ["any", "cable", "tap:", "packet:", "xdp:", "pcap:"])
     )]
     link: Watched,
     /// Capture only frames that match, in the language of tcpdump [default: all].
@@ -78,8 +78,9 @@ pub(crate) struct Arguments {
         value_parser = clap::value_parser!(u32).range(4..=1_000_000)
     )]
     queue: u32,
-    /// On packet and cable: let the receive ring hold N frames, 2 KiB each; rounded up to a power of two. On
-    /// packet the ring is as large, and at least 512 KiB, and holds more frames if they are smaller.
+    /// On packet, xdp and cable: let the receive ring hold N frames, 2 KiB each; rounded up to a power of two.
+    /// On packet the ring is as large, and at least 512 KiB, and holds more frames if they are smaller. On xdp
+    /// the ring of each queue holds from 64 to 4096 frames.
     #[arg(
         long, value_name = "N", default_value_t = 16_384,
         value_parser = clap::value_parser!(u32).range(32..=65_536)
@@ -122,6 +123,13 @@ pub(crate) const GUIDE: Guide = Guide {
                      the name of a link below. The filter runs in the kernel. It needs root (CAP_NET_RAW).",
                 ),
                 ("any", "All interfaces that exist at the start and are up."),
+                (
+                    "xdp:NAME[@Q,...]",
+                    "An existing network interface that only receives, such as one at the mirror port of a \
+                     switch, through AF_XDP. The command takes all its frames and the kernel gets none, so \
+                     never name the interface by which you reach the machine. Frames that the machine sends \
+                     are not seen. The filter runs in this command.",
+                ),
                 texts::TAP,
                 ("pcap:FILE", "A pcap or pcapng file of any link type, read as fast as possible."),
                 ("cable", "In memory, flooded by the peer. It needs nothing."),

@@ -38,11 +38,11 @@ mod witness;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use evenkeel_core::demux::Change;
 use evenkeel_core::drop::Reason;
-use evenkeel_core::frame::{Frame, Pool};
+use evenkeel_core::frame::{Frame, LinkType, Pool};
 use evenkeel_core::interface::{Demultiplexer, Interface, Properties, RxQueue, TxQueue};
 use evenkeel_core::wire::EthernetAddress;
 use rustix::event::epoll;
@@ -54,6 +54,7 @@ use self::socket::{DeviceQueue, First};
 use self::transmit::{CALL_PKTS, Transmit};
 use self::umem::{Awake, FILL_PKTS, MIB, MTU_MAX, SPARE_PKTS};
 use self::witness::Witness;
+use crate::capture::frames::Frames;
 use crate::claim::Claim;
 use crate::device::{Descriptors, Device, DeviceInfo, IN_TRANSIT_PKTS, QUEUES_MAX, Status};
 use crate::error::LinkError;
@@ -71,11 +72,14 @@ pub struct XdpOptions {
     pub queues: Vec<u32>,
     /// Our hardware address.
     pub address: Address,
+    /// Whether all frames of the device are taken, also those to other stations, as by a packet monitor. The
+    /// kernel then gets none, and `address` is not used. Default false.
+    pub everything: bool,
 }
 
 impl Default for XdpOptions {
     fn default() -> Self {
-        Self { ring_pkts: 1024, queues: Vec::new(), address: Address::Own }
+        Self { ring_pkts: 1024, queues: Vec::new(), address: Address::Own, everything: false }
     }
 }
 
@@ -99,7 +103,7 @@ pub struct Xdp {
     program: Arc<Mutex<Program>>,
     witness: Witness,
     device: Arc<NetDevice>,
-    _claim: Claim,
+    _claim: Option<Claim>,
 }
 
 impl Xdp {
@@ -116,10 +120,27 @@ impl Xdp {
         if mtu > MTU_MAX {
             return Err(LinkError::Jumbo { name: name.to_owned(), mtu });
         }
-        let address = options.address.on(name, kernel_address).map_err(LinkError::random)?;
-        let claim = Claim::of(name, index, address)?;
         let opening = Opening { device: Arc::new(device), index, kernel_address, options };
+        if options.everything {
+            return opening.open(kernel_address, mtu, None);
+        }
+        let address = options.address.on(name, kernel_address).map_err(LinkError::random)?;
+        let claim = Some(Claim::of(name, index, address)?);
         opening.open(address, mtu, claim)
+    }
+}
+
+/// A handle to the XDP program of a device, which does not keep the program attached. The default is that of
+/// a device without one.
+#[derive(Debug, Clone, Default)]
+pub struct AttachedProgram(Weak<Mutex<Program>>);
+
+impl AttachedProgram {
+    /// Detaches the program: the kernel gets all frames of the device again. Frames in rings stay there.
+    pub(crate) fn detach(&self) {
+        if let Some(program) = self.0.upgrade() {
+            program.lock().unwrap_or_else(PoisonError::into_inner).detach();
+        }
     }
 }
 
@@ -132,24 +153,27 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    fn open(self, address: EthernetAddress, mtu: usize, claim: Claim) -> Result<Xdp, LinkError> {
+    fn open(self, address: EthernetAddress, mtu: usize, claim: Option<Claim>) -> Result<Xdp, LinkError> {
         let kernel_address = self.kernel_address;
         let name = self.device.name();
         let fail = |source| self.fail(source);
-        let shares_mac = address == kernel_address;
+        let everything = self.options.everything;
+        let shares_mac = address == kernel_address && !everything;
         let witness = Witness::open(self.index, shares_mac).map_err(fail)?;
         let ring_pkts = self.options.ring_pkts.clamp(64, FILL_PKTS / 2).next_power_of_two();
         let awake = Awake::default();
         let firsts = self.first_sockets(ring_pkts, &awake)?;
-        let mut program = Program::load(shares_mac)?;
+        let mut program = if everything { Program::load_for_monitor() } else { Program::load(shares_mac) }?;
         program.apply(Change::Hardware(address))?;
         let mut marks = Vec::new();
         for (at, first) in &firsts {
             marks.push(program.set_socket(at.queue, 0, first.socket.as_fd(), ring_pkts)?);
         }
         program.attach(name)?;
-        if !shares_mac {
-            witness.watch(address).map_err(fail)?;
+        match shares_mac {
+            _ if everything => witness.watch_everything().map_err(fail)?,
+            true => {}
+            false => witness.watch(address).map_err(fail)?,
         }
         let program = Arc::new(Mutex::new(program));
         let events =
@@ -190,7 +214,7 @@ impl Opening<'_> {
             status,
             queues,
             transmit,
-            rings: Some(rings),
+            rings: (!everything).then_some(rings),
             events,
             counters: KernelCounters::open(&self.device),
             program,
@@ -308,7 +332,8 @@ impl Device for Xdp {
             status: self.status.clone(),
             kernel_counters: Some(self.counters.clone()),
             index: Some(self.index),
-            ..DeviceInfo::default()
+            frames: Frames::of_device(self.device.name(), self.index, LinkType::ETHERNET),
+            program: AttachedProgram(Arc::downgrade(&self.program)),
         }
     }
 }

@@ -36,6 +36,24 @@ pub(crate) enum Mode {
     Generic,
 }
 
+/// The frames that the program takes from the kernel, by its name in the object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// Those that the host can use.
+    Ours,
+    /// All frames of the device, also those to other stations.
+    Everything,
+}
+
+impl Taken {
+    const fn program(self) -> &'static str {
+        match self {
+            Self::Ours => "demux",
+            Self::Everything => "monitor",
+        }
+    }
+}
+
 /// The reasons for which the program drops a frame, by their numbers.
 const REASONS: [Reason; 5] = [
     Reason::Link(LinkDrop::UnknownEtherType),
@@ -48,6 +66,7 @@ const REASONS: [Reason; 5] = [
 /// A loaded XDP program with its maps.
 pub(crate) struct Program {
     object: Ebpf,
+    taken: Taken,
     /// Detaches the program when it is dropped.
     link: Option<FdLink>,
     sockets: XskMap<MapData>,
@@ -67,9 +86,19 @@ impl Program {
     /// 0. With `shares_mac`, the kernel gets the frames to our hardware address that the host has no use
     /// for.
     pub(crate) fn load(shares_mac: bool) -> Result<Self, LinkError> {
+        Self::load_for(Taken::Ours, shares_mac)
+    }
+
+    /// Loads the program for a packet monitor: all frames of the device go to slot 0.
+    pub(crate) fn load_for_monitor() -> Result<Self, LinkError> {
+        Self::load_for(Taken::Everything, true)
+    }
+
+    fn load_for(taken: Taken, shares_mac: bool) -> Result<Self, LinkError> {
         let mut object =
             EbpfLoader::new().load(OBJECT).map_err(|error| error_of("load the XDP program", error))?;
-        Self::xdp(&mut object, "demux")?.load().map_err(|error| error_of("load the XDP program", error))?;
+        let program = Self::xdp(&mut object, taken.program())?;
+        program.load().map_err(|error| error_of("load the XDP program", error))?;
         Ok(Self {
             sockets: take_map(&mut object, "sockets")?,
             counters: take_map(&mut object, "counters")?,
@@ -77,6 +106,7 @@ impl Program {
             table: Table::new(&mut object, shares_mac)?,
             link: None,
             object,
+            taken,
         })
     }
 
@@ -107,13 +137,18 @@ impl Program {
     fn attach_in(&mut self, device: &str, mode: XdpMode) -> Result<(), LinkError> {
         const WHAT: &str = "attach an XDP program";
         let index = device_index(device)?;
-        let xdp = Self::xdp(&mut self.object, "demux")?;
+        let xdp = Self::xdp(&mut self.object, self.taken.program())?;
         let id = xdp.attach_to_if_index(index, mode).map_err(|error| error_of(WHAT, error))?;
         let link = xdp.take_link(id).map_err(|error| error_of(WHAT, error))?;
         // Kernels before 5.9 have no such links. A program that is attached otherwise stays if the process is
         // killed.
         self.link = Some(FdLink::try_from(link).map_err(|error| error_of(WHAT, error))?);
         Ok(())
+    }
+
+    /// Detaches the program: the kernel gets all frames again. Frames in rings stay there.
+    pub(crate) fn detach(&mut self) {
+        self.link = None;
     }
 
     fn xdp<'a>(object: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp, LinkError> {

@@ -58,6 +58,12 @@ impl Witness {
         sys::attach_filter(self.socket.as_fd(), &only_to(address))
     }
 
+    /// Lets the socket get all frames that go on to the kernel. The program must be attached, and take them
+    /// all.
+    pub(super) fn watch_everything(&self) -> io::Result<()> {
+        sys::attach_filter(self.socket.as_fd(), &Bpf::everything(1))
+    }
+
     pub(super) const fn socket(&self) -> &Arc<OwnedFd> {
         &self.socket
     }
