@@ -108,6 +108,7 @@ pub mod receive;
 mod rx;
 mod schedule;
 pub mod screen;
+mod shared_ports;
 pub mod socket;
 mod sockets;
 pub mod stack;

@@ -26,6 +26,7 @@ pub use crate::frame::PoolLimit;
 pub use crate::link::{AddInterfaceError, Traffic, Untaken};
 pub use crate::net::Uncalled;
 pub use crate::process::NotAttached;
+pub use crate::shared_ports::SharedPorts;
 pub use crate::system::System;
 pub use crate::trigger::{Trigger, TriggerState};
 pub use run::Host;

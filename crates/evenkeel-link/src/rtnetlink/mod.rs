@@ -36,6 +36,7 @@ use rustix::time::{
 use crate::{Clock, sys};
 
 pub(crate) use change::add_address;
+pub use change::resolve_neighbor;
 pub use entry::{
     ALL_LINKS, Entry, KernelHop, KernelNexthop, KernelRoute, KernelRule, KernelWay, News, NexthopKind, Place,
     RuleAction,

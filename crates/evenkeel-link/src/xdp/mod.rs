@@ -47,7 +47,7 @@ use evenkeel_core::interface::{Demultiplexer, Interface, Properties, RxQueue, Tx
 use evenkeel_core::wire::EthernetAddress;
 use rustix::event::epoll;
 
-use self::program::{CAPABILITIES, Program};
+use self::program::{CAPABILITIES, Program, Sharing};
 use self::queue::{Ahead, Queue, Received, SharedUmem};
 use self::rings::{OnQueue, Rings};
 use self::socket::{DeviceQueue, First};
@@ -71,11 +71,15 @@ pub struct XdpOptions {
     pub queues: Vec<u32>,
     /// Our hardware address.
     pub address: Address,
+    /// Whether the kernel keeps the device's addresses, and shares them with this host: the host gets the
+    /// frames that its sockets are bound to, and ICMP errors about packets that these have sent. All others go
+    /// on to the kernel. Our hardware address is then the device's.
+    pub shared: bool,
 }
 
 impl Default for XdpOptions {
     fn default() -> Self {
-        Self { ring_pkts: 1024, queues: Vec::new(), address: Address::Own }
+        Self { ring_pkts: 1024, queues: Vec::new(), address: Address::Own, shared: false }
     }
 }
 
@@ -116,7 +120,8 @@ impl Xdp {
         if mtu > MTU_MAX {
             return Err(LinkError::Jumbo { name: name.to_owned(), mtu });
         }
-        let address = options.address.on(name, kernel_address).map_err(LinkError::random)?;
+        let address = if options.shared { Address::Device } else { options.address };
+        let address = address.on(name, kernel_address).map_err(LinkError::random)?;
         let claim = Claim::of(name, index, address)?;
         let opening = Opening { device: Arc::new(device), index, kernel_address, options };
         opening.open(address, mtu, claim)
@@ -141,7 +146,7 @@ impl Opening<'_> {
         let ring_pkts = self.options.ring_pkts.clamp(64, FILL_PKTS / 2).next_power_of_two();
         let awake = Awake::default();
         let firsts = self.first_sockets(ring_pkts, &awake)?;
-        let mut program = Program::load(shares_mac)?;
+        let mut program = Program::load(self.sharing(address))?;
         program.apply(Change::Hardware(address))?;
         let mut marks = Vec::new();
         for (at, first) in &firsts {
@@ -198,6 +203,14 @@ impl Opening<'_> {
             device: self.device,
             _claim: claim,
         })
+    }
+
+    fn sharing(&self, address: EthernetAddress) -> Sharing {
+        match address == self.kernel_address {
+            _ if self.options.shared => Sharing::Addresses,
+            true => Sharing::Mac,
+            false => Sharing::Nothing,
+        }
     }
 
     fn fail(&self, source: io::Error) -> LinkError {
