@@ -54,7 +54,7 @@ mod eventfd;
 mod hangup;
 mod hardware;
 mod interrupting;
-mod kernel_ports;
+mod kernel_stack;
 mod listen;
 mod namespace;
 mod netdev;
@@ -95,7 +95,7 @@ pub use eventfd::EventFd;
 pub use hangup::hangup_events;
 pub use hardware::{Address, hardware_address};
 pub use interrupting::{SignalTimer, TimerFd};
-pub use kernel_ports::KernelPorts;
+pub use kernel_stack::KernelStack;
 pub use listen::{FRAME_BYTES, LISTEN_BYTES, Listen, Listener};
 pub use namespace::enter_new_network;
 pub use netdev::{
@@ -107,7 +107,7 @@ pub use random::random_bits;
 pub use report_requests::ReportRequests;
 pub use rtnetlink::{
     ALL_LINKS, Entry, KernelHop, KernelNexthop, KernelRoute, KernelRule, KernelTables, KernelWay, News,
-    NexthopKind, Place, RuleAction, resolve_neighbor,
+    NexthopKind, Place, RuleAction,
 };
 pub use socket::shut;
 pub use spec::{

@@ -4,8 +4,8 @@ use super::run::Host;
 use crate::id::InterfaceId;
 use crate::interface::Interface;
 use crate::link::AddInterfaceError;
+use crate::other_stack::OtherStack;
 use crate::receive::ReceivePath;
-use crate::shared_ports::SharedPorts;
 use crate::stack::{AddressConflict, Neighbor, NeighborError, NeighborUpdate, Route, RouteError};
 use crate::time::Instant;
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
@@ -164,18 +164,11 @@ impl Host {
         self.net.stack.next_neighbor_update()
     }
 
-    /// Removes and returns the oldest request for a neighbour's hardware address. The stack that shares this
-    /// host's addresses is to resolve it; [`Host::sync_neighbor`] has the answer. There are requests only if
-    /// [`crate::stack::Config::shared`] is set. A request without an answer comes three times in three
-    /// seconds.
-    pub fn next_neighbor_request(&mut self) -> Option<(InterfaceId, IpAddress)> {
-        self.net.stack.next_neighbor_request()
-    }
-
-    /// Sets the stack that shares this host's addresses. Sockets that are opened from now on have ports that
-    /// it does not use. Those that are open already keep theirs. Works under the lazy architectures.
-    pub fn share_ports(&mut self, ports: Box<dyn SharedPorts>) {
-        self.net.rx.shared_ports = Some(ports);
+    /// Sets the stack that shares this host's addresses. Sockets that are opened from now on reserve their
+    /// ports there, under the lazy architectures. Neighbours are resolved there if the host's
+    /// [`stack::Config`](crate::stack::Config::shared) says so.
+    pub fn share_with(&mut self, other: Box<dyn OtherStack>) {
+        self.net.rx.other_stack = Some(other);
     }
 
     /// Removes and returns the oldest unreported address conflict: another host claims an address of this

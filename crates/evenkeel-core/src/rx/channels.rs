@@ -28,7 +28,7 @@ pub(crate) struct Channels<'a> {
 impl Channels<'_> {
     /// Opens a channel that `binding` leads to, with a ring on each interface that demultiplexes.
     pub(crate) fn open(&mut self, binding: Binding) -> Result<ChannelId, ChannelError> {
-        if !self.rx.shared_ports.as_mut().is_none_or(|ports| ports.reserve(&binding)) {
+        if !self.rx.other_stack.as_mut().is_none_or(|other| other.reserve(&binding)) {
             return Err(ChannelError::InUse);
         }
         let mut channel = self.new_channel();

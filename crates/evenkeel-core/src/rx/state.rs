@@ -8,10 +8,10 @@ use crate::config::Config;
 use crate::demux::{Binding, DemuxTable};
 use crate::frame::Frame;
 use crate::id::{ChannelId, InterfaceId, SocketId};
+use crate::other_stack::OtherStack;
 use crate::poll::Gate;
 use crate::queue::Queue;
 use crate::receive::DeviceWork;
-use crate::shared_ports::SharedPorts;
 use crate::tcp::AddrPort;
 use crate::time::Instant;
 use crate::wire::IpAddress;
@@ -31,8 +31,8 @@ pub(crate) struct Receive {
     dynamic_ports: RangeInclusive<u16>,
     /// The port at which the search for a free one begins.
     pub(crate) next_port: u16,
-    /// The ports of another stack that shares this host's addresses.
-    pub(crate) shared_ports: Option<Box<dyn SharedPorts>>,
+    /// Another stack that shares this host's addresses.
+    pub(crate) other_stack: Option<Box<dyn OtherStack>>,
     /// The number of frames that may come for any queue after the one that has it pause its rings, without
     /// being lost: the smallest such room that there is.
     pub(crate) headroom_pkts: usize,
@@ -68,7 +68,7 @@ impl Receive {
             next_fragment_look: Instant::ZERO,
             next_port: *config.tcp.ports.start(),
             dynamic_ports: config.tcp.ports.clone(),
-            shared_ports: None,
+            other_stack: None,
             headroom_pkts: usize::MAX,
             handover: Handover::default(),
         }
@@ -122,8 +122,8 @@ impl Receive {
 
     /// Gives what was bound back to the stack that shares the addresses.
     pub(crate) fn release(&mut self, binding: &Binding) {
-        if let Some(ports) = &mut self.shared_ports {
-            ports.release(binding);
+        if let Some(other) = &mut self.other_stack {
+            other.release(binding);
         }
     }
 

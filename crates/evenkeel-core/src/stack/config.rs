@@ -22,8 +22,8 @@ pub struct Config {
     pub forward_only: bool,
     /// Whether this host shares its addresses with another stack, the kernel's, of which it has only the ports
     /// that its sockets are bound to. The other stack answers ARP and NDP, joins groups and resolves
-    /// neighbours: [`Host::next_neighbor_request`](crate::host::Host::next_neighbor_request) has what this
-    /// host wants to know. It sends no such message itself, and has no address that it is not given. False.
+    /// neighbours ([`Host::share_with`](crate::host::Host::share_with)). This host sends no such message, and
+    /// has no address that it is not given. False.
     pub shared: bool,
     /// Whether new addresses are probed for and announced, and defended against other hosts that claim them
     /// (RFC 5227, RFC 4861 7.2.6). False: on links whose hosts are all known, no announcement is needed.

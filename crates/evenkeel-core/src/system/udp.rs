@@ -445,7 +445,8 @@ mod tests {
     use super::super::close;
     use super::*;
     use crate::config::Config;
-    use crate::host::SharedPorts;
+    use crate::host::{OtherStack, Resolved};
+    use crate::id::InterfaceId;
     use crate::looks::LOOKS;
     use crate::receive::Architecture;
     use crate::socket::ListenError;
@@ -493,7 +494,7 @@ mod tests {
     #[derive(Debug, Default)]
     struct Theirs(Arc<Mutex<Vec<Binding>>>);
 
-    impl SharedPorts for Theirs {
+    impl OtherStack for Theirs {
         fn reserve(&mut self, binding: &Binding) -> bool {
             let mut reserved = self.0.lock().unwrap();
             let is_free = !matches!(binding, Binding::Udp { port: 53, .. } | Binding::Tcp { port: 22, .. });
@@ -504,6 +505,10 @@ mod tests {
         fn release(&mut self, binding: &Binding) {
             self.0.lock().unwrap().retain(|reserved| reserved != binding);
         }
+
+        fn resolve(&mut self, _interface: InterfaceId, _address: IpAddress) -> Option<Resolved> {
+            None
+        }
     }
 
     #[test]
@@ -511,7 +516,7 @@ mod tests {
         let mut net = Net::new(Config::of(Architecture::NiLrp)).expect("there is memory");
         let theirs = Theirs::default();
         let reserved = Arc::clone(&theirs.0);
-        net.rx.shared_ports = Some(Box::new(theirs));
+        net.rx.other_stack = Some(Box::new(theirs));
         let mut open = |port| UdpSocket::open(&mut net, Some(ProcessId(9)), None, port, Instant::ZERO);
         assert_eq!(open(53), Err(BindError::InUse));
         let socket = open(54).expect("a socket");

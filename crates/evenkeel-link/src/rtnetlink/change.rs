@@ -3,6 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 
+use evenkeel_core::host::Resolved;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
@@ -43,13 +44,12 @@ fn new_address(index: u32, cidr: IpCidr) -> AddressMessage {
     message
 }
 
-/// Returns the hardware address of a neighbour as the kernel has it, and whether the neighbour was reachable
-/// just now; `None` if the kernel has none. Makes the kernel find out what it is not sure of, as if it had a
+/// Returns the hardware address of a neighbour as the kernel has it; `None` if it has none. Makes the kernel find out what it is not sure of, as if it had a
 /// packet for the neighbour (`NTF_USE`). The kernel announces the result to [`KernelTables`](super::KernelTables).
 ///
 /// # Errors
 /// The kernel has no such device, or the process may not change neighbours.
-pub fn resolve_neighbor(index: u32, address: IpAddress) -> io::Result<Option<(EthernetAddress, bool)>> {
+pub(crate) fn resolve_neighbor(index: u32, address: IpAddress) -> io::Result<Option<Resolved>> {
     let request = neighbor_of(index, address);
     let known = match ask(Message::GetNeighbour(request.clone()), 0) {
         Ok(NetlinkPayload::InnerMessage(Message::NewNeighbour(known))) => hardware_in(&known),
@@ -57,7 +57,7 @@ pub fn resolve_neighbor(index: u32, address: IpAddress) -> io::Result<Option<(Et
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => None,
         Err(error) => return Err(error),
     };
-    if !known.is_some_and(|(_, confirmed)| confirmed) {
+    if !known.is_some_and(|known| known.confirmed) {
         let mut used = request;
         used.header.flags = NeighbourFlags::Use;
         change(Message::NewNeighbour(used), NLM_F_CREATE)?;
@@ -77,16 +77,17 @@ fn neighbor_of(index: u32, address: IpAddress) -> NeighbourMessage {
     message
 }
 
-/// Returns the hardware address in a message, if the kernel would use it, and whether it is confirmed.
-fn hardware_in(message: &NeighbourMessage) -> Option<(EthernetAddress, bool)> {
+/// Returns the hardware address in a message, if the kernel would use it.
+fn hardware_in(message: &NeighbourMessage) -> Option<Resolved> {
     use NeighbourState::{Delay, Noarp, Permanent, Probe, Reachable, Stale};
     let state = message.header.state;
     let confirmed = matches!(state, Permanent | Noarp | Reachable);
     let hardware = message.attributes.iter().find_map(|attribute| match attribute {
         NeighbourAttribute::LinkLayerAddress(bytes) => <[u8; 6]>::try_from(bytes.as_slice()).ok(),
         _ => None,
-    })?;
-    (confirmed || matches!(state, Stale | Delay | Probe)).then_some((EthernetAddress(hardware), confirmed))
+    });
+    let hardware = EthernetAddress(hardware?);
+    (confirmed || matches!(state, Stale | Delay | Probe)).then_some(Resolved { hardware, confirmed })
 }
 
 /// Requests a change, which the kernel acknowledges.

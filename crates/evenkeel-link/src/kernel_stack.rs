@@ -1,6 +1,7 @@
-//! Ports that the kernel keeps for the sockets of a host which shares its addresses.
+//! The kernel's stack, as far as a host shares its addresses on a device: it keeps ports for the host's
+//! sockets, joins their groups, and resolves neighbours.
 //!
-//! Each is a socket of the kernel that is bound there and receives nothing: a TCP socket does not listen, and
+//! A port is kept by a socket of the kernel that is bound there and receives nothing: a TCP socket does not listen, and
 //! a filter discards what comes for a UDP socket. The kernel gives the ports back when the process ends.
 
 use std::collections::HashMap;
@@ -11,16 +12,18 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use evenkeel_core::bpf::Program;
 use evenkeel_core::demux::Binding;
-use evenkeel_core::host::SharedPorts;
+use evenkeel_core::host::{OtherStack, Resolved};
+use evenkeel_core::id::InterfaceId;
 use evenkeel_core::wire::IpAddress;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
 
+use crate::rtnetlink::resolve_neighbor;
 use crate::sys::attach_filter;
 
-/// Ports of the kernel that are reserved for the sockets of a host on one device.
+/// The kernel, whose addresses on one device a host shares.
 #[derive(Debug)]
-pub struct KernelPorts {
-    /// The device on which groups are joined.
+pub struct KernelStack {
+    /// The device whose neighbours are resolved, and on which groups are joined.
     index: u32,
     reserved: HashMap<(SocketType, Option<IpAddress>, u16), OwnedFd>,
 }
@@ -31,8 +34,8 @@ const DYNAMIC: RangeInclusive<u16> = 49_152..=u16::MAX;
 /// Where the kernel shows the ports that it gives to sockets which do not ask for one.
 const KERNEL_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-impl KernelPorts {
-    /// Creates a keeper of ports on the device with this index. None is reserved.
+impl KernelStack {
+    /// Returns the kernel, as far as it shares its addresses on the device with this index.
     #[must_use]
     pub fn new(index: u32) -> Self {
         Self { index, reserved: HashMap::new() }
@@ -42,7 +45,7 @@ impl KernelPorts {
     ///
     /// # Errors
     /// The kernel gives them all away. The text says which setting leaves some.
-    pub fn dynamic() -> io::Result<RangeInclusive<u16>> {
+    pub fn dynamic_ports() -> io::Result<RangeInclusive<u16>> {
         let text = std::fs::read_to_string(KERNEL_RANGE)?;
         let mut numbers = text.split_ascii_whitespace().map(str::parse);
         let (Some(Ok(first)), Some(Ok(last))) = (numbers.next(), numbers.next()) else {
@@ -72,7 +75,7 @@ const fn taken_by(binding: &Binding) -> Option<(SocketType, Option<IpAddress>, u
     }
 }
 
-impl SharedPorts for KernelPorts {
+impl OtherStack for KernelStack {
     fn reserve(&mut self, binding: &Binding) -> bool {
         let Some(key @ (kind, address, port)) = taken_by(binding) else { return true };
         match reserve(kind, address, port, self.index) {
@@ -86,6 +89,11 @@ impl SharedPorts for KernelPorts {
 
     fn release(&mut self, binding: &Binding) {
         taken_by(binding).into_iter().for_each(|key| drop(self.reserved.remove(&key)));
+    }
+
+    fn resolve(&mut self, _interface: InterfaceId, address: IpAddress) -> Option<Resolved> {
+        // Without an answer the host asks again.
+        resolve_neighbor(self.index, address).ok().flatten()
     }
 }
 
@@ -159,14 +167,14 @@ mod tests {
     /// A port is reserved once and for all others: neither the kernel's programs nor a second host get it.
     #[test]
     fn reserved_ports_are_nobody_elses() {
-        let mut ports = KernelPorts::new(1);
+        let mut ports = KernelStack::new(1);
         let loopback = IpAddress::v4(127, 0, 0, 1);
         for address in [None, Some(loopback), Some(IpAddress::Ipv4(Ipv4Addr::UNSPECIFIED))] {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let at = ("127.0.0.1", port);
             for binding in bindings(address, port) {
                 assert!(ports.reserve(&binding), "{binding:?}");
-                assert!(!KernelPorts::new(1).reserve(&binding), "{binding:?}");
+                assert!(!KernelStack::new(1).reserve(&binding), "{binding:?}");
             }
             assert_eq!(TcpListener::bind(at).unwrap_err().kind(), io::ErrorKind::AddrInUse);
             assert_eq!(UdpSocket::bind(at).unwrap_err().kind(), io::ErrorKind::AddrInUse);
@@ -179,7 +187,7 @@ mod tests {
     #[test]
     fn ports_of_the_kernels_programs_are_refused() {
         let (tcp, udp) = (TcpListener::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
-        let mut ports = KernelPorts::new(1);
+        let mut ports = KernelStack::new(1);
         for address in [None, Some(IpAddress::v4(127, 0, 0, 1))] {
             let [_, of_tcp] = bindings(address, tcp.local_addr().unwrap().port());
             let [of_udp, _] = bindings(address, udp.local_addr().unwrap().port());
