@@ -15,6 +15,7 @@ use evenkeel_link::{self as link, Clock, Device, EventFd, LinkSpec, Stop};
 
 use crate::driver::{Driver, Replacer, Units};
 use crate::error::Error;
+use crate::kernel::{self, FollowError, FollowedTables};
 use crate::metrics::{Reader, Snapshot, publish};
 use crate::notice::Notice;
 use crate::observer::Observer;
@@ -106,6 +107,19 @@ impl Engine {
     /// If the kernel provides no socket for it.
     pub fn follow_devices(&mut self, tell: impl FnMut(Notice) + Send + 'static) -> io::Result<()> {
         self.driver.outside.follow_devices(&mut self.driver.units.host, Box::new(tell))
+    }
+
+    /// Makes the host take over the kernel's addresses and neighbours on `devices` and the kernel's routes
+    /// through them, and follow their changes from now on. A device's place in the list is the number of its
+    /// interface.
+    ///
+    /// The host's table has routes by destination only. A prefix is closed if the kernel decides about it
+    /// otherwise, or sends its packets through other devices: the host sends nothing there.
+    ///
+    /// # Errors
+    /// [`FollowError`] if a device does not exist, or the kernel provides no socket for it.
+    pub fn follow_kernel(&mut self, devices: &[&str]) -> Result<FollowedTables, FollowError> {
+        kernel::follow(&mut self.driver, devices)
     }
 
     /// Returns a handle that replaces removed devices with devices that its owner opens. Once it exists,

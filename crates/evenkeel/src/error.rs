@@ -14,6 +14,8 @@ use evenkeel_core::wire::IpAddress;
 use evenkeel_link::{LinkError, SpecError};
 use thiserror::Error;
 
+use crate::kernel::FollowError;
+
 /// An error of any call that a thread makes on its engine or host. Each call has its own error type, and
 /// `?` converts it into this one.
 ///
@@ -96,6 +98,16 @@ pub enum Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<FollowError> for Error {
+    fn from(error: FollowError) -> Self {
+        match error {
+            FollowError::Link(error) => Self::Link(error),
+            FollowError::TooManyLinks => Self::Interface(AddInterfaceError::TooManyQueues),
+            FollowError::Os(error) => Self::Os(error),
+        }
     }
 }
 

@@ -7,12 +7,12 @@ mod change;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use evenkeel::raw::cable;
-use evenkeel::raw::device::device_index;
-use evenkeel::raw::host::{Config, Host};
-use evenkeel::raw::ip::{InterfaceId, Route, Via};
-use evenkeel::raw::time::Instant;
-use evenkeel::raw::wire::IpAddress;
+use evenkeel_core::cable;
+use evenkeel_core::host::{Config, Host};
+use evenkeel_core::stack::{InterfaceId, Route, Via};
+use evenkeel_core::time::Instant;
+use evenkeel_core::wire::IpAddress;
+use evenkeel_link::device_index;
 use evenkeel_testing::{Scratch, attempt, in_namespace, pause, run};
 
 use super::Follower;
