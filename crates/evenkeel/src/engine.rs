@@ -122,6 +122,19 @@ impl Engine {
         kernel::follow(&mut self.driver, devices)
     }
 
+    /// Makes the host share the kernel's addresses on its only device, which was opened as `xdp:NAME,share`. The
+    /// kernel keeps the addresses, and all traffic but that of the host's sockets. From now on the host has the
+    /// same addresses, routes and neighbours. The port of each socket is reserved in the kernel.
+    ///
+    /// The host needs the settings that [`sharing`](crate::raw::kernel::sharing) returns. Call this before
+    /// sockets are opened.
+    ///
+    /// # Errors
+    /// [`FollowError`] if the device has no address, or the kernel provides no socket for its tables.
+    pub fn share(&mut self, device: &str) -> Result<(), FollowError> {
+        kernel::share(&mut self.driver, device)
+    }
+
     /// Returns a handle that replaces removed devices with devices that its owner opens. Once it exists,
     /// [`Engine::run`] does not end when all devices are gone.
     pub fn replacer(&mut self) -> Replacer {

@@ -45,6 +45,9 @@ pub enum Error {
     /// A request beyond the host's memory limit.
     #[error(transparent)]
     Memory(#[from] PoolLimit),
+    /// The kernel's tables cannot be followed, or its addresses not shared.
+    #[error(transparent)]
+    Follow(FollowError),
     /// An error that the operating system reported.
     #[error(transparent)]
     Os(#[from] io::Error),
@@ -95,19 +98,19 @@ pub enum Error {
     Register(#[from] RegisterError),
 }
 
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 impl From<FollowError> for Error {
     fn from(error: FollowError) -> Self {
         match error {
             FollowError::Link(error) => Self::Link(error),
-            FollowError::TooManyLinks => Self::Interface(AddInterfaceError::TooManyQueues),
             FollowError::Os(error) => Self::Os(error),
+            other => Self::Follow(other),
         }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -132,7 +135,7 @@ impl Error {
     pub fn fault(&self) -> Option<Fault> {
         Some(match self {
             Self::NotAttached(error) => error.fault(),
-            Self::Spec(_) | Self::NoDevice(_) | Self::Address(_) => Fault::Misuse,
+            Self::Spec(_) | Self::NoDevice(_) | Self::Address(_) | Self::Follow(_) => Fault::Misuse,
             Self::Link(LinkError::Os { source, .. }) | Self::Os(source) => fault_of(source),
             Self::Link(_) => Fault::Misuse,
             Self::Interface(error) => error.fault(),

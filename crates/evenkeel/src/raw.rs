@@ -136,7 +136,7 @@ pub mod device {
 
 /// Following the routes of the kernel; its sockets, its network namespaces and its files.
 pub mod kernel {
-    pub use crate::kernel::{FollowError, FollowedTables, KernelReport};
+    pub use crate::kernel::{FollowError, FollowedTables, KernelReport, addresses_on, sharing};
     pub use evenkeel_link::{
         Accepted, Beneath, Connections, Happened, WaitBy, allow_descriptors, enter_new_network,
         have_own_descriptors, send_in_segments, set_congestion_control, shut,

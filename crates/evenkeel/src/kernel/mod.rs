@@ -12,6 +12,7 @@ mod error;
 mod fib;
 mod followed;
 mod lookup;
+mod sharing;
 mod table;
 
 use core::ops::Bound;
@@ -19,9 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use evenkeel_core::host::Host;
-use evenkeel_core::stack::{InterfaceId, Route, RouteError, Via};
+use evenkeel_core::stack::{InterfaceId, NeighborUpdate, Route, RouteError, Via};
 use evenkeel_core::time::Instant;
-use evenkeel_core::wire::{IpAddress, IpCidr};
+use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
 use evenkeel_link::{Entry, KernelTables, News, device_index};
 
 use crate::driver::Driver;
@@ -30,6 +31,8 @@ pub use error::FollowError;
 use fib::{Fib, Swept};
 pub use followed::{FollowedTables, KernelReport};
 use followed::{Moves, lock};
+pub(crate) use sharing::share;
+pub use sharing::{addresses_on, sharing};
 use table::{Round, truncated};
 
 /// The entries taken over from the kernel, with the reading in which each was last seen.
@@ -40,6 +43,7 @@ struct Follower {
     interfaces: BTreeMap<u32, InterfaceId>,
     addresses: BTreeMap<(InterfaceId, IpCidr), Round>,
     neighbors: BTreeMap<(InterfaceId, IpAddress), Round>,
+    taken: Neighbors,
     fib: Fib,
     /// Prefixes for which the host had no room.
     left_out: BTreeSet<IpCidr>,
@@ -47,6 +51,15 @@ struct Follower {
     /// The removal in progress of entries that were not in the last whole reading.
     sweep: Option<Sweep>,
     report: Arc<Mutex<KernelReport>>,
+}
+
+/// The neighbours of the kernel's that a host takes over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Neighbors {
+    /// All that the kernel is sure of. The host asks for others itself.
+    All,
+    /// Those that the host has requested from the kernel, of which this is the answer.
+    OnRequest,
 }
 
 /// The position up to which outdated entries have been removed; the next ones come after it.
@@ -64,8 +77,16 @@ const PIECE: usize = 32;
 /// Makes a driver's host follow the kernel's tables for `devices`. A device's place in the list is the
 /// number of its interface.
 pub(crate) fn follow(driver: &mut Driver, devices: &[&str]) -> Result<FollowedTables, FollowError> {
+    follow_as(driver, devices, Neighbors::All)
+}
+
+fn follow_as(
+    driver: &mut Driver,
+    devices: &[&str],
+    neighbors: Neighbors,
+) -> Result<FollowedTables, FollowError> {
     let Driver { units, outside, .. } = driver;
-    let follower = Follower::open(devices, &mut units.host, units.clock.now())?;
+    let follower = Follower::open(devices, neighbors, &mut units.host, units.clock.now())?;
     let (handle, Moves { moved, event }) = FollowedTables::new(follower.report())?;
     let fds = follower.tables.fds();
     // The engine's thread calls both, so it never waits here.
@@ -92,12 +113,13 @@ impl Follower {
     }
 
     /// Reads the kernel's tables for `devices`. A device's place in the list is the number of its interface.
-    fn open(devices: &[&str], host: &mut Host, now: Instant) -> Result<Self, FollowError> {
+    fn open(devices: &[&str], taken: Neighbors, host: &mut Host, now: Instant) -> Result<Self, FollowError> {
         let mut follower = Self {
             tables: KernelTables::open()?,
             interfaces: BTreeMap::new(),
             addresses: BTreeMap::new(),
             neighbors: BTreeMap::new(),
+            taken,
             fib: Fib::default(),
             left_out: BTreeSet::new(),
             round: 0,
@@ -192,10 +214,7 @@ impl Follower {
             }
             News::Is { entry: Entry::Neighbor { index, address, hardware: Some(hardware) }, .. } => {
                 if let Some(&interface) = self.interfaces.get(&index) {
-                    match host.set_neighbor(interface, address, hardware, now) {
-                        Ok(()) => drop(self.neighbors.insert((interface, address), self.round)),
-                        Err(_) => self.skip(),
-                    }
+                    self.neighbor(interface, address, hardware, host, now);
                 }
             }
             // The kernel is not sure of the address any more, so a host with packets for the neighbour
@@ -218,6 +237,24 @@ impl Follower {
                     let _ = self.tables.read_again();
                 }
             }
+        }
+    }
+
+    fn neighbor(
+        &mut self,
+        interface: InterfaceId,
+        address: IpAddress,
+        hardware: EthernetAddress,
+        host: &mut Host,
+        now: Instant,
+    ) {
+        if self.taken == Neighbors::OnRequest {
+            let update = NeighborUpdate::resolved(interface, address, hardware, true);
+            return host.sync_neighbor(update, now);
+        }
+        match host.set_neighbor(interface, address, hardware, now) {
+            Ok(()) => drop(self.neighbors.insert((interface, address), self.round)),
+            Err(_) => self.skip(),
         }
     }
 
@@ -390,7 +427,7 @@ mod tests {
             let mut host = Host::new(Config::default()).unwrap();
             let (end, _other) = cable::pair(cable::Options::new("a", 1), cable::Options::new("b", 2));
             host.add_interface(Box::new(end), &[], Instant::ZERO).unwrap();
-            let mut follower = Follower::open(&["d0"], &mut host, Instant::ZERO).unwrap();
+            let mut follower = Follower::open(&["d0"], Neighbors::All, &mut host, Instant::ZERO).unwrap();
             let all = host.route_count();
             assert!(all > COUNT as usize && follower.fib.routes() == lock(&follower.report).routes);
             // All routes of d0 are removed with it, most of them without an announcement.

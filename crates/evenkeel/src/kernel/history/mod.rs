@@ -74,7 +74,7 @@ impl Bench {
             let (end, _other) = cable::pair(cable::Options::new("a", 1), cable::Options::new("b", 2));
             host.add_interface(Box::new(end), &[], Instant::ZERO).unwrap();
         }
-        let follower = Follower::open(&LINKS, &mut host, Instant::ZERO).unwrap();
+        let follower = Follower::open(&LINKS, Neighbors::All, &mut host, Instant::ZERO).unwrap();
         let indices = LINKS.map(|link| device_index(link).ok());
         Self { host, follower, scratch, indices, history: String::new(), seed, odd }
     }
