@@ -97,7 +97,7 @@ impl OtherStack for KernelStack {
     }
 }
 
-/// Binds a socket of the kernel. A group is joined on the device with this index.
+/// Binds a socket of the kernel, or joins a group on the device with this index.
 fn reserve(kind: SocketType, address: Option<IpAddress>, port: u16, index: u32) -> io::Result<OwnedFd> {
     let address = address.map(IpAddr::from);
     let both = address.is_none().then(|| reserve_at(kind, Ipv6Addr::UNSPECIFIED.into(), port, index, false));
@@ -126,11 +126,11 @@ fn reserve_at(
         attach_filter(socket.as_fd(), &Program::everything(0))?;
     }
     if address.is_multicast() {
-        // Others may be bound to the group, too: each gets its datagrams.
-        sockopt::set_socket_reuseaddr(&socket, true)?;
+        // Groups are shared: a port there is nobody's own.
         join(&socket, address, index)?;
+    } else {
+        bind(&socket, &SocketAddr::new(address, port))?;
     }
-    bind(&socket, &SocketAddr::new(address, port))?;
     Ok(socket)
 }
 
