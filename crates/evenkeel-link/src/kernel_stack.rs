@@ -4,7 +4,7 @@
 //! A port is kept by a socket of the kernel that is bound there and receives nothing: a TCP socket does not listen, and
 //! a filter discards what comes for a UDP socket. The kernel gives the ports back when the process ends.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -25,7 +25,7 @@ use crate::sys::attach_filter;
 pub struct KernelStack {
     /// The device whose neighbours are resolved, and on which groups are joined.
     index: u32,
-    reserved: HashMap<(SocketType, Option<IpAddress>, u16), OwnedFd>,
+    reserved: BTreeMap<Taken, OwnedFd>,
 }
 
 /// The dynamic ports of RFC 6335, 6.
@@ -38,7 +38,7 @@ impl KernelStack {
     /// Returns the kernel, as far as it shares its addresses on the device with this index.
     #[must_use]
     pub fn new(index: u32) -> Self {
-        Self { index, reserved: HashMap::new() }
+        Self { index, reserved: BTreeMap::new() }
     }
 
     /// Returns the dynamic ports that the kernel does not give to its own sockets.
@@ -66,21 +66,30 @@ fn left_of(kernel: RangeInclusive<u16>) -> Option<RangeInclusive<u16>> {
     [above, below].into_iter().flatten().filter(|range| !range.is_empty()).max_by_key(ExactSizeIterator::len)
 }
 
-/// Returns what a binding takes of the kernel.
-const fn taken_by(binding: &Binding) -> Option<(SocketType, Option<IpAddress>, u16)> {
-    match *binding {
-        Binding::Udp { address, port } => Some((SocketType::DGRAM, address, port)),
-        Binding::Tcp { address, port, opens: true } => Some((SocketType::STREAM, address, port)),
-        _ => None,
+/// The address and port that a binding takes of the kernel, of UDP or of TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Taken {
+    is_tcp: bool,
+    address: Option<IpAddress>,
+    port: u16,
+}
+
+impl Taken {
+    const fn by(binding: &Binding) -> Option<Self> {
+        match *binding {
+            Binding::Udp { address, port } => Some(Self { is_tcp: false, address, port }),
+            Binding::Tcp { address, port, opens: true } => Some(Self { is_tcp: true, address, port }),
+            _ => None,
+        }
     }
 }
 
 impl OtherStack for KernelStack {
     fn reserve(&mut self, binding: &Binding) -> bool {
-        let Some(key @ (kind, address, port)) = taken_by(binding) else { return true };
-        match reserve(kind, address, port, self.index) {
+        let Some(taken) = Taken::by(binding) else { return true };
+        match reserve(taken, self.index) {
             Ok(socket) => {
-                self.reserved.insert(key, socket);
+                self.reserved.insert(taken, socket);
                 true
             }
             Err(_) => false,
@@ -88,7 +97,7 @@ impl OtherStack for KernelStack {
     }
 
     fn release(&mut self, binding: &Binding) {
-        taken_by(binding).into_iter().for_each(|key| drop(self.reserved.remove(&key)));
+        Taken::by(binding).into_iter().for_each(|taken| drop(self.reserved.remove(&taken)));
     }
 
     fn resolve(&mut self, _interface: InterfaceId, address: IpAddress) -> Option<Resolved> {
@@ -98,7 +107,8 @@ impl OtherStack for KernelStack {
 }
 
 /// Binds a socket of the kernel, or joins a group on the device with this index.
-fn reserve(kind: SocketType, address: Option<IpAddress>, port: u16, index: u32) -> io::Result<OwnedFd> {
+fn reserve(Taken { is_tcp, address, port }: Taken, index: u32) -> io::Result<OwnedFd> {
+    let kind = if is_tcp { SocketType::STREAM } else { SocketType::DGRAM };
     let address = address.map(IpAddr::from);
     let both = address.is_none().then(|| reserve_at(kind, Ipv6Addr::UNSPECIFIED.into(), port, index, false));
     match both {

@@ -12,14 +12,13 @@ use crate::frame::{Frame, Pool, PoolLimit};
 use crate::id::{InterfaceId, QueueId};
 use crate::ledger::Ledger;
 use crate::link::{Links, OUTPUT_PKTS, OutputRoom};
-use crate::other_stack::Resolved;
 use crate::poll::{FeedbackBy, Poller};
 use crate::queue::Queue;
 use crate::receive::{AfterDevice, ReceivePath};
 use crate::rx::{Channels, Receive};
 use crate::socket::Descriptor;
 use crate::sockets::{Readiness, Sockets};
-use crate::stack::{Datagram, Io, NeighborUpdate, Stack};
+use crate::stack::{Datagram, Io, Stack};
 use crate::tcp::Secret;
 use crate::time::{Duration, Instant};
 use crate::timed::Timed;
@@ -171,23 +170,11 @@ impl Net {
     /// Returns the way out, for the frames that the current work item sends.
     #[inline(always)]
     pub(crate) fn output(&mut self, now: Instant) -> Output<'_> {
-        if self.rx.other_stack.is_some() {
-            self.resolve_neighbors(now);
+        while let Some(update) = self.rx.sharing.next_resolved(&mut self.stack) {
+            self.with_stack(now, |stack, io| stack.sync_neighbor(update, io));
         }
         let Self { links, sockets, config, pool, ledger, work, poller, .. } = self;
         Output { links, sockets, listen_only: config.listen_only, cx: Cx { now, pool, ledger, work, poller } }
-    }
-
-    /// Has the stack that shares the addresses resolve the neighbours that protocol work has asked for.
-    #[cold]
-    fn resolve_neighbors(&mut self, now: Instant) {
-        while let Some((interface, address)) = self.stack.next_neighbor_request() {
-            let resolved = self.rx.other_stack.as_mut().and_then(|other| other.resolve(interface, address));
-            if let Some(Resolved { hardware, confirmed }) = resolved {
-                let update = NeighborUpdate::resolved(interface, address, hardware, confirmed);
-                self.with_stack(now, |stack, io| stack.sync_neighbor(update, io));
-            }
-        }
     }
 
     // --- The ends of work items ---

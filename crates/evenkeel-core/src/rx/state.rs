@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 
 use crate::channel::{Ahead, ChannelTable, SegmentKind};
 use crate::config::Config;
-use crate::demux::{Binding, DemuxTable};
+use crate::demux::DemuxTable;
 use crate::frame::Frame;
 use crate::id::{ChannelId, InterfaceId, SocketId};
-use crate::other_stack::OtherStack;
+use crate::other_stack::Sharing;
 use crate::poll::Gate;
 use crate::queue::Queue;
 use crate::receive::DeviceWork;
@@ -31,8 +31,7 @@ pub(crate) struct Receive {
     dynamic_ports: RangeInclusive<u16>,
     /// The port at which the search for a free one begins.
     pub(crate) next_port: u16,
-    /// Another stack that shares this host's addresses.
-    pub(crate) other_stack: Option<Box<dyn OtherStack>>,
+    pub(crate) sharing: Sharing,
     /// The number of frames that may come for any queue after the one that has it pause its rings, without
     /// being lost: the smallest such room that there is.
     pub(crate) headroom_pkts: usize,
@@ -68,7 +67,7 @@ impl Receive {
             next_fragment_look: Instant::ZERO,
             next_port: *config.tcp.ports.start(),
             dynamic_ports: config.tcp.ports.clone(),
-            other_stack: None,
+            sharing: Sharing::default(),
             headroom_pkts: usize::MAX,
             handover: Handover::default(),
         }
@@ -118,13 +117,6 @@ impl Receive {
             }
         }
         None
-    }
-
-    /// Gives what was bound back to the stack that shares the addresses.
-    pub(crate) fn release(&mut self, binding: &Binding) {
-        if let Some(other) = &mut self.other_stack {
-            other.release(binding);
-        }
     }
 
     /// Creates the gate of a queue that device work fills. It gives feedback if that is configured and if

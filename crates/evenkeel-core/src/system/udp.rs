@@ -448,6 +448,7 @@ mod tests {
     use crate::host::{OtherStack, Resolved};
     use crate::id::InterfaceId;
     use crate::looks::LOOKS;
+    use crate::other_stack::Sharing;
     use crate::receive::Architecture;
     use crate::socket::ListenError;
     use crate::system::TcpListener;
@@ -516,7 +517,7 @@ mod tests {
         let mut net = Net::new(Config::of(Architecture::NiLrp)).expect("there is memory");
         let theirs = Theirs::default();
         let reserved = Arc::clone(&theirs.0);
-        net.rx.other_stack = Some(Box::new(theirs));
+        net.rx.sharing = Sharing(Some(Box::new(theirs)));
         let mut open = |port| UdpSocket::open(&mut net, Some(ProcessId(9)), None, port, Instant::ZERO);
         assert_eq!(open(53), Err(BindError::InUse));
         let socket = open(54).expect("a socket");
