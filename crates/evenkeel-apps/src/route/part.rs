@@ -1,6 +1,6 @@
 //! The parts of a router that belong to one of its hosts, and the report of that host.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use evenkeel::Observer;
 use evenkeel::metrics::Snapshot;
@@ -10,7 +10,7 @@ use evenkeel::raw::kernel::FollowedTables;
 use evenkeel::raw::process::ProcessId;
 use evenkeel::raw::time::{Clock, Duration, Instant};
 
-use super::report::{Line, Routed, ScreeningReport, Stall, lock};
+use super::report::{Line, Routed, ScreeningReport, Stall};
 use super::screen::Report;
 use crate::captures::Capturing;
 use crate::counters::HostCounters;

@@ -15,7 +15,7 @@ use evenkeel_core::wire::IpAddress;
 use evenkeel_link::device_index;
 use evenkeel_testing::{Scratch, attempt, in_namespace, pause, run};
 
-use super::Follower;
+use super::{Follower, Neighbors};
 use answer::{Answer, Answered, Hop, answers};
 use change::{Changes, DESTINATIONS};
 
