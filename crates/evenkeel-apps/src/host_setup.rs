@@ -11,6 +11,7 @@ use evenkeel::raw::error::{BindError, ListenError};
 use evenkeel::raw::frame::PoolLimit;
 use evenkeel::raw::host::{AddInterfaceError, Config, Host};
 use evenkeel::raw::ip::InterfaceId;
+use evenkeel::raw::kernel::{FollowError, sharing};
 use evenkeel::raw::signal::{ReportRequests, Stop};
 use evenkeel::raw::time::{Clock, Duration, Instant};
 use evenkeel::raw::wire::{IpAddress, IpCidr};
@@ -75,6 +76,9 @@ pub enum SetupError {
     /// The host cannot be set up.
     #[error(transparent)]
     Host(#[from] evenkeel::Error),
+    /// The kernel's addresses cannot be shared.
+    #[error(transparent)]
+    Sharing(#[from] FollowError),
     /// The program could not open its socket.
     #[error("cannot open the socket: {0}")]
     Socket(#[from] BindError),
@@ -173,11 +177,19 @@ impl HostSetup {
         let mut setup = self.clone();
         // A capture has no receiver of announcements.
         setup.config.stack.announce = !matches!(at.device, DeviceSpec::Pcap(_));
+        if at.device.is_shared() {
+            setup.config = sharing(setup.config)?;
+            // The kernel's addresses and routes follow.
+            (setup.addresses, setup.gateways) = Default::default();
+        }
         let mut engine = setup.unstopped(clock)?;
         let (device, recording) = at.open(clock)?;
-        let interface = engine.add_device_with(device, &self.addresses, self.config.plan())?;
-        for &gateway in &self.gateways {
+        let interface = engine.add_device_with(device, &setup.addresses, setup.config.plan())?;
+        for gateway in setup.gateways {
             engine.add_gateway(gateway, interface)?;
+        }
+        if let Some(device) = at.device.interface().filter(|_| at.device.is_shared()) {
+            engine.share(device)?;
         }
         let say = at.say;
         engine.follow_devices(move |notice| {

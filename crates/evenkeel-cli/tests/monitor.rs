@@ -1043,6 +1043,7 @@ fn wrong_arguments_are_explained() {
         (&["monitor", "cable", "-C", "1M"], "--write"),
         (&["monitor", "cable", "-w", "-", "--json"], "cannot take both"),
         (&["monitor", "cable", "-w", "-", "-C", "1"], "standard output is one file"),
+        (&["monitor", "xdp:near,share"], "without `,share`"),
         (&["monitor", "packet:no-such-device"], "no network device is called"),
         (&["monitor", "pcap:/no/such/file"], "No such file"),
         (&["monitor", "cable", "-w", "/no/such/folder/file"], "No such file"),

@@ -405,6 +405,7 @@ impl From<BadDescriptor> for StreamError {
 /// The reason why a channel could not be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChannelError {
+    InUse,
     NoRing,
     NoMemory(PoolLimit),
 }
@@ -412,6 +413,7 @@ pub(crate) enum ChannelError {
 impl From<ChannelError> for BindError {
     fn from(error: ChannelError) -> Self {
         match error {
+            ChannelError::InUse => Self::InUse,
             ChannelError::NoRing => Self::NoRing,
             ChannelError::NoMemory(limit) => Self::NoMemory(limit),
         }
@@ -421,6 +423,7 @@ impl From<ChannelError> for BindError {
 impl From<ChannelError> for ListenError {
     fn from(error: ChannelError) -> Self {
         match error {
+            ChannelError::InUse => Self::InUse,
             ChannelError::NoRing => Self::NoRing,
             ChannelError::NoMemory(limit) => Self::NoMemory(limit),
         }

@@ -99,6 +99,7 @@ pub mod ledger;
 mod link;
 mod looks;
 mod net;
+mod other_stack;
 mod plain;
 pub mod poll;
 pub mod process;

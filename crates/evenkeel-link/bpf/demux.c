@@ -79,9 +79,12 @@ struct binding {
 	struct end peer;
 };
 
+/* What the kernel shares with us: nothing, our hardware address, or all addresses, and we have some ports. */
+enum { NOTHING, MAC, ADDRESSES };
+
 struct settings {
 	channel neighbor, control, path, fragment, forward;
-	u16 shares_mac;
+	u16 sharing;
 	u16 demultiplexes; /* or else the host does */
 	u64 hardware; /* the first of our hardware addresses, which is found without the map */
 };
@@ -315,9 +318,55 @@ INLINE channel of_segment(struct packet *packet, u16 from, u16 to, u8 flags)
 	return found ? *found : bound(packet, opens ? OPENING : OTHER, from, to);
 }
 
-/* Returns the channel of a packet by its transport header: that of control traffic if there is no other. */
+/* Returns whether a message of ICMP reports an error about a packet. */
+INLINE int is_error(struct packet *packet)
+{
+	u8 type = packet->payload[0];
+
+	return packet->local.family == V4 ? type == 3 || type == 11 || type == 12 : type < 128;
+}
+
+/* Returns whether an ICMP error is about a packet that one of our sockets has sent. */
+INLINE int is_about_ours(struct packet *packet)
+{
+	const u8 *quoted = packet->payload + 8;
+	struct packet sent = {};
+	const u16 *port;
+	u8 protocol;
+
+	if (packet->local.family == V4) {
+		const struct ipv4 *header = (const struct ipv4 *)quoted;
+
+		if (!has(packet, 8 + sizeof(*header) + 4) || !is_error(packet) || header->version_length != 0x45)
+			return 0;
+		set_v4(&sent.local, header->source);
+		set_v4(&sent.remote, header->destination);
+		protocol = header->protocol;
+		port = (const u16 *)(header + 1);
+	} else {
+		const struct ipv6 *header = (const struct ipv6 *)quoted;
+
+		if (!has(packet, 8 + sizeof(*header) + 4) || !is_error(packet) || header->version >> 4 != 6)
+			return 0;
+		set_v6(&sent.local, header->source);
+		set_v6(&sent.remote, header->destination);
+		protocol = header->next;
+		port = (const u16 *)(header + 1);
+	}
+	if (!lookup(&addresses, &sent.local))
+		return 0;
+	if (protocol == 6)
+		return of_segment(&sent, port[1], port[0], 0) != 0;
+	return protocol == 17 && bound(&sent, UDP, port[1], port[0]) != 0;
+}
+
+/*
+ * Returns the channel of a packet by its transport header. If there is no other, it is that of control traffic;
+ * or none, if the kernel has our addresses and what is not for a socket.
+ */
 INLINE channel of_transport(struct packet *packet, const struct settings *settings)
 {
+	int is_shared = settings->sharing == ADDRESSES;
 	const u8 *payload = packet->payload;
 	const u16 *port = (const u16 *)payload;
 	int is_report = 0; /* of a path MTU */
@@ -326,6 +375,8 @@ INLINE channel of_transport(struct packet *packet, const struct settings *settin
 	switch (packet->protocol) {
 	case 1:
 		is_report = has(packet, 2) && payload[0] == 3 && payload[1] == 4;
+		if (is_shared && !is_about_ours(packet))
+			return 0;
 		break;
 	case 6:
 		if (!packet->is_fragment && has(packet, 14))
@@ -337,13 +388,20 @@ INLINE channel of_transport(struct packet *packet, const struct settings *settin
 		break;
 	case 58:
 		if (has(packet, 1) && payload[0] >= 133 && payload[0] <= 137)
-			return settings->neighbor;
+			return is_shared ? 0 : settings->neighbor;
 		is_report = has(packet, 1) && payload[0] == 2;
+		if (is_shared && !is_about_ours(packet))
+			return 0;
 		break;
+	default:
+		if (is_shared)
+			return 0;
 	}
 	if (is_report && !packet->is_fragment)
 		found = settings->path;
-	return found ? found : settings->control;
+	if (found || (is_shared && (packet->protocol == 6 || packet->protocol == 17)))
+		return found;
+	return settings->control;
 }
 
 /* Returns the decision about a packet for `channel`. The later fragments of a first one follow it. */
@@ -358,6 +416,8 @@ INLINE u32 later_fragment(const struct packet *packet, const struct settings *se
 {
 	const channel *found = lookup(&fragments, &packet->key);
 
+	if (!found && settings->sharing == ADDRESSES)
+		return PASS;
 	return to_slot(found ? *found : settings->fragment);
 }
 
@@ -366,6 +426,8 @@ INLINE u32 in_transit(const struct frame *frame, const struct end *destination)
 {
 	channel forward = frame->settings->forward;
 
+	if (frame->settings->sharing == ADDRESSES)
+		return PASS;
 	if (!forward || frame->is_group || is_group(destination) || is_broadcast(destination))
 		return discard(frame, NOT_LOCAL);
 	return to_slot(forward);
@@ -483,7 +545,7 @@ INLINE u32 of_ipv6(const struct frame *frame, const u8 *bytes, struct packet *pa
 	packet->protocol = chain.next;
 	/* Protocol input reports incomplete headers, and ignores neighbour discovery behind a fragment's. */
 	if (step != REACHED || (chain.next == 58 && chain.has_fragment))
-		return record(packet, settings->control);
+		return settings->sharing == ADDRESSES ? PASS : record(packet, settings->control);
 	return UNDECIDED;
 }
 
@@ -494,6 +556,8 @@ INLINE u32 of_arp(const struct frame *frame, const u8 *bytes)
 	struct end target;
 	u32 address;
 
+	if (frame->settings->sharing == ADDRESSES)
+		return PASS;
 	if (!frame->is_ours) {
 		if (bytes + sizeof(*arp) > frame->end || arp->hardware != htons(1) ||
 		    arp->protocol != htons(0x0800) || arp->lengths[0] != 6 || arp->lengths[1] != 4)
@@ -514,6 +578,7 @@ static __attribute__((noinline)) u32 decide(struct xdp_md *context)
 	struct packet packet = {};
 	u64 address = 0;
 	u32 zero = 0, decision;
+	channel found;
 
 	frame.settings = lookup(&settings, &zero);
 	if (!frame.settings || bytes + sizeof(*ethernet) > frame.end)
@@ -523,8 +588,8 @@ static __attribute__((noinline)) u32 decide(struct xdp_md *context)
 	if (!frame.is_group && address != frame.settings->hardware && !lookup(&hardware, &address))
 		return PASS;
 	if (!frame.settings->demultiplexes)
-		return TO_SLOT;
-	frame.is_ours = !frame.is_group && !frame.settings->shares_mac;
+		return frame.settings->sharing == ADDRESSES ? PASS : TO_SLOT;
+	frame.is_ours = !frame.is_group && frame.settings->sharing == NOTHING;
 	bytes += sizeof(*ethernet);
 	switch (htons(ethernet->type)) {
 	case 0x0800:
@@ -538,9 +603,12 @@ static __attribute__((noinline)) u32 decide(struct xdp_md *context)
 	default:
 		return discard(&frame, UNKNOWN_ETHERTYPE);
 	}
-	if (decision == UNDECIDED)
-		decision = record(&packet, of_transport(&packet, frame.settings));
-	return decision;
+	if (decision != UNDECIDED)
+		return decision;
+	found = of_transport(&packet, frame.settings);
+	if (!found && frame.settings->sharing == ADDRESSES)
+		return PASS;
+	return record(&packet, found);
 }
 
 INLINE int drop(u32 reason)

@@ -54,6 +54,7 @@ mod eventfd;
 mod hangup;
 mod hardware;
 mod interrupting;
+mod kernel_stack;
 mod listen;
 mod namespace;
 mod netdev;
@@ -94,6 +95,7 @@ pub use eventfd::EventFd;
 pub use hangup::hangup_events;
 pub use hardware::{Address, hardware_address};
 pub use interrupting::{SignalTimer, TimerFd};
+pub use kernel_stack::KernelStack;
 pub use listen::{FRAME_BYTES, LISTEN_BYTES, Listen, Listener};
 pub use namespace::enter_new_network;
 pub use netdev::{

@@ -18,7 +18,7 @@ use crate::tap::{Tap, TapOptions};
 use crate::xdp::{Xdp, XdpOptions};
 
 /// A link: `cable`, `cable:QUEUES`, `tap:NAME`, `packet:NAME`, both also with `,queues=N`,
-/// `xdp:NAME`, `xdp:NAME@QUEUE,...`, or `pcap:FILE`.
+/// `xdp:NAME` or `xdp:NAME@QUEUE,...`, both also with `,share`, or `pcap:FILE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkSpec {
     /// An in-memory link between two hosts of one process.
@@ -59,6 +59,8 @@ pub struct XdpSpec {
     pub name: String,
     /// The numbers of the queues; none for all that the device has.
     pub queues: Vec<u32>,
+    /// Whether the kernel keeps the device's addresses and shares them: [`XdpOptions::shared`].
+    pub shared: bool,
 }
 
 impl DeviceSpec {
@@ -70,6 +72,12 @@ impl DeviceSpec {
             Self::Xdp(device) => Some(&device.name),
             Self::Pcap(_) => None,
         }
+    }
+
+    /// Returns whether the kernel keeps the device's addresses and shares them with the host.
+    #[must_use]
+    pub const fn is_shared(&self) -> bool {
+        matches!(self, Self::Xdp(XdpSpec { shared: true, .. }))
     }
 }
 
@@ -89,7 +97,7 @@ pub enum SpecError {
     /// The text is not the name of a kind of link.
     #[error(
         "`{0}` names no link; expected `cable`, `cable:QUEUES`, `tap:NAME` or `packet:NAME` (both also with \
-         `,queues=N`), `xdp:NAME`, or `pcap:FILE`"
+         `,queues=N`), `xdp:NAME` (also with `,share`), or `pcap:FILE`"
     )]
     Unknown(String),
     /// The part after the colon is missing.
@@ -153,8 +161,10 @@ impl FromStr for LinkSpec {
     }
 }
 
-/// Parses the name of a device and the numbers of its queues: `eth1` or `eth1@0,1`.
+/// Parses the name of a device, the numbers of its queues, and whether it is shared: `eth1`, `eth1@0,1`, or
+/// `eth1,share`.
 fn xdp(text: &str) -> Result<XdpSpec, SpecError> {
+    let (text, shared) = text.strip_suffix(SHARE).map_or((text, false), |text| (text, true));
     let (name, numbers) = text.split_once('@').map_or((text, None), |(name, list)| (name, Some(list)));
     if name.is_empty() {
         return Err(SpecError::Incomplete { kind: "xdp", what: "device name", example: "eth1" });
@@ -174,11 +184,15 @@ fn xdp(text: &str) -> Result<XdpSpec, SpecError> {
         Ok(numbers)
     };
     let name = DeviceName::new(name).map_err(|error| SpecError::BadName(error.to_string()))?;
-    Ok(XdpSpec { name: name.as_str().to_owned(), queues: numbers.map_or(Ok(Vec::new()), parse)? })
+    let queues = numbers.map_or(Ok(Vec::new()), parse)?;
+    Ok(XdpSpec { name: name.as_str().to_owned(), queues, shared })
 }
 
 /// The text between a device's name and its number of receive rings.
 const QUEUES: &str = ",queues=";
+
+/// The text after the name of a device whose addresses the kernel shares.
+const SHARE: &str = ",share";
 
 fn cable_queues(text: &str) -> Result<usize, SpecError> {
     let queues = text.parse().ok().filter(|queues| (1..=CABLE_QUEUES_MAX).contains(queues));
@@ -221,7 +235,7 @@ impl fmt::Display for XdpSpec {
         for (number, before) in self.queues.iter().zip(core::iter::once('@').chain(core::iter::repeat(','))) {
             write!(f, "{before}{number}")?;
         }
-        Ok(())
+        f.write_str(if self.shared { SHARE } else { "" })
     }
 }
 
@@ -269,8 +283,9 @@ pub fn open_with(
         DeviceSpec::Packet(device) => {
             Box::new(Packet::open(&device.name, &packet_options(device, address)?)?)
         }
-        DeviceSpec::Xdp(XdpSpec { name, queues }) => {
-            let options = XdpOptions { queues: queues.clone(), address, ..XdpOptions::default() };
+        DeviceSpec::Xdp(XdpSpec { name, queues, shared }) => {
+            let (queues, shared) = (queues.clone(), *shared);
+            let options = XdpOptions { queues, address, shared, ..XdpOptions::default() };
             Box::new(Xdp::open(name, &options)?)
         }
         DeviceSpec::Pcap(path) => Box::new(Replay::open(path, &ReplayOptions::default(), clock)?),
@@ -321,7 +336,7 @@ pub fn listen(
     Ok(match spec {
         DeviceSpec::Tap(device) => Box::new(Tap::open(&device.name, &TapOptions::default())?),
         DeviceSpec::Packet(NetSpec { name, .. }) => Box::new(Listener::open(name, listen, ring_pkts)?),
-        DeviceSpec::Xdp(XdpSpec { name, queues }) => {
+        DeviceSpec::Xdp(XdpSpec { name, queues, .. }) => {
             let (queues, everything) = (queues.clone(), true);
             Box::new(Xdp::open(name, &XdpOptions { ring_pkts, queues, everything, ..XdpOptions::default() })?)
         }
@@ -339,6 +354,9 @@ mod tests {
     #[test]
     fn names_are_read_and_shown_alike() {
         let device = LinkSpec::Device;
+        let xdp = |queues: &[u32], shared| {
+            device(DeviceSpec::Xdp(XdpSpec { name: "eth1".into(), queues: queues.to_vec(), shared }))
+        };
         for (text, spec) in [
             ("cable", LinkSpec::Cable { queues: 1 }),
             ("cable:4", LinkSpec::Cable { queues: 4 }),
@@ -346,8 +364,10 @@ mod tests {
             ("packet:eth0.100", device(DeviceSpec::Packet("eth0.100".into()))),
             ("packet:e,0,queues=4", device(DeviceSpec::Packet(NetSpec { name: "e,0".into(), queues: 4 }))),
             ("tap:ek0,queues=16", device(DeviceSpec::Tap(NetSpec { name: "ek0".into(), queues: 16 }))),
-            ("xdp:eth1", device(DeviceSpec::Xdp(XdpSpec { name: "eth1".into(), queues: vec![] }))),
-            ("xdp:eth1@0,2", device(DeviceSpec::Xdp(XdpSpec { name: "eth1".into(), queues: vec![0, 2] }))),
+            ("xdp:eth1", xdp(&[], false)),
+            ("xdp:eth1@0,2", xdp(&[0, 2], false)),
+            ("xdp:eth1,share", xdp(&[], true)),
+            ("xdp:eth1@0,2,share", xdp(&[0, 2], true)),
             ("pcap:/tmp/a:b.pcapng", device(DeviceSpec::Pcap("/tmp/a:b.pcapng".into()))),
         ] {
             assert_eq!(text.parse(), Ok(spec.clone()));

@@ -541,12 +541,18 @@ fn nothing_is_left_behind() {
 fn a_device_that_is_closed_can_be_opened_at_once() {
     behind_xdp(|| {
         veth();
-        for round in 0..20 {
+        let mut sender = Bench::new(Packet::open("kernel0", &PacketOptions::default()).unwrap());
+        for round in 0..20_u8 {
             let opened = Xdp::open("ek0", &XdpOptions::default());
-            let mut device = opened.unwrap_or_else(|error| panic!("round {round}: {error}"));
+            let mut bench = Bench::new(opened.unwrap_or_else(|error| panic!("round {round}: {error}")));
+            let ours = bench.device.properties().address.0;
+            sender.send(&[ours.as_slice(), &[2, 8, 8, 8, 8, 8, 0x88, 0xb5], &[round; 46]].concat());
+            let frame = bench.expect("frame", |frame| frame.get(12..14) == Some(&[0x88, 0xb5]));
+            assert_eq!(frame.bytes()[14], round);
+            bench.pool.recycle(frame);
             // The last owner of the sockets.
-            let demultiplexer = device.demultiplexer();
-            drop(device);
+            let demultiplexer = bench.device.demultiplexer();
+            drop(bench);
             drop(demultiplexer);
         }
     });

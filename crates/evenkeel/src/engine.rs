@@ -15,6 +15,7 @@ use evenkeel_link::{self as link, Clock, Device, EventFd, LinkSpec, Stop};
 
 use crate::driver::{Driver, Replacer, Units};
 use crate::error::Error;
+use crate::kernel::{self, FollowError, FollowedTables};
 use crate::metrics::{Reader, Snapshot, publish};
 use crate::notice::Notice;
 use crate::observer::Observer;
@@ -106,6 +107,32 @@ impl Engine {
     /// If the kernel provides no socket for it.
     pub fn follow_devices(&mut self, tell: impl FnMut(Notice) + Send + 'static) -> io::Result<()> {
         self.driver.outside.follow_devices(&mut self.driver.units.host, Box::new(tell))
+    }
+
+    /// Makes the host take over the kernel's addresses and neighbours on `devices` and the kernel's routes
+    /// through them, and follow their changes from now on. A device's place in the list is the number of its
+    /// interface.
+    ///
+    /// The host's table has routes by destination only. A prefix is closed if the kernel decides about it
+    /// otherwise, or sends its packets through other devices: the host sends nothing there.
+    ///
+    /// # Errors
+    /// [`FollowError`] if a device does not exist, or the kernel provides no socket for it.
+    pub fn follow_kernel(&mut self, devices: &[&str]) -> Result<FollowedTables, FollowError> {
+        kernel::follow(&mut self.driver, devices)
+    }
+
+    /// Makes the host share the kernel's addresses on its only device, which was opened as `xdp:NAME,share`. The
+    /// kernel keeps the addresses, and all traffic but that of the host's sockets. From now on the host has the
+    /// same addresses, routes and neighbours. The port of each socket is reserved in the kernel.
+    ///
+    /// The host needs the settings that [`sharing`](crate::raw::kernel::sharing) returns. Call this before
+    /// sockets are opened.
+    ///
+    /// # Errors
+    /// [`FollowError`] if the device has no address, or the kernel provides no socket for its tables.
+    pub fn share(&mut self, device: &str) -> Result<(), FollowError> {
+        kernel::share(&mut self.driver, device)
     }
 
     /// Returns a handle that replaces removed devices with devices that its owner opens. Once it exists,

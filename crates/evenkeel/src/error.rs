@@ -14,6 +14,8 @@ use evenkeel_core::wire::IpAddress;
 use evenkeel_link::{LinkError, SpecError};
 use thiserror::Error;
 
+use crate::kernel::FollowError;
+
 /// An error of any call that a thread makes on its engine or host. Each call has its own error type, and
 /// `?` converts it into this one.
 ///
@@ -43,6 +45,9 @@ pub enum Error {
     /// A request beyond the host's memory limit.
     #[error(transparent)]
     Memory(#[from] PoolLimit),
+    /// The kernel's tables cannot be followed, or its addresses not shared.
+    #[error(transparent)]
+    Follow(FollowError),
     /// An error that the operating system reported.
     #[error(transparent)]
     Os(#[from] io::Error),
@@ -93,6 +98,16 @@ pub enum Error {
     Register(#[from] RegisterError),
 }
 
+impl From<FollowError> for Error {
+    fn from(error: FollowError) -> Self {
+        match error {
+            FollowError::Link(error) => Self::Link(error),
+            FollowError::Os(error) => Self::Os(error),
+            other => Self::Follow(other),
+        }
+    }
+}
+
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -120,7 +135,7 @@ impl Error {
     pub fn fault(&self) -> Option<Fault> {
         Some(match self {
             Self::NotAttached(error) => error.fault(),
-            Self::Spec(_) | Self::NoDevice(_) | Self::Address(_) => Fault::Misuse,
+            Self::Spec(_) | Self::NoDevice(_) | Self::Address(_) | Self::Follow(_) => Fault::Misuse,
             Self::Link(LinkError::Os { source, .. }) | Self::Os(source) => fault_of(source),
             Self::Link(_) => Fault::Misuse,
             Self::Interface(error) => error.fault(),

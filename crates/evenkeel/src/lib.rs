@@ -117,6 +117,7 @@ mod ended;
 mod engine;
 mod error;
 mod group;
+mod kernel;
 pub mod metrics;
 pub mod net;
 mod notice;

@@ -16,7 +16,7 @@
 //! | recording frames, pcapng, filters | [`capture`] |
 //! | where every frame went, and why it was dropped | [`drops`] |
 //! | the clock; cores and their threads; sleeping; signals | [`time`]; [`cpu`]; [`wait`]; [`signal`] |
-//! | routes of the kernel, its sockets and its files | [`kernel`] |
+//! | following the kernel's routes; its sockets and its files | [`kernel`] |
 //!
 //! ```
 //! use evenkeel::raw::host::{Config, Host};
@@ -129,17 +129,17 @@ pub mod device {
         Address, Descriptors, Device, DeviceChange, DeviceChanges, DeviceInfo, DeviceSpec, DeviceState,
         FRAME_BYTES, LISTEN_BYTES, LinkError, LinkSpec, Listen, Listener, NetSpec, OpenOptions, Packet,
         PacketOptions, Refusal, SpecError, Stamp, StampedFrame, Status, Tap, TapOptions, Xdp, XdpOptions,
-        XdpSpec, buffer_bytes_for, device_index, device_now, devices_to_listen_to, hardware_address, listen,
-        open, open_queues, open_with, parse_queues, refuse_kernel_forwarding,
+        XdpSpec, buffer_bytes_for, device_now, devices_to_listen_to, hardware_address, listen, open,
+        open_queues, open_with, parse_queues, refuse_kernel_forwarding,
     };
 }
 
-/// The routes of the kernel, its sockets, its network namespaces and its files.
+/// Following the routes of the kernel; its sockets, its network namespaces and its files.
 pub mod kernel {
+    pub use crate::kernel::{FollowError, FollowedTables, KernelReport, addresses_on, sharing};
     pub use evenkeel_link::{
-        ALL_LINKS, Accepted, Beneath, Connections, Entry, Happened, KernelHop, KernelNexthop, KernelRoute,
-        KernelRule, KernelTables, KernelWay, News, NexthopKind, Place, RuleAction, WaitBy, allow_descriptors,
-        enter_new_network, have_own_descriptors, send_in_segments, set_congestion_control,
+        Accepted, Beneath, Connections, Happened, WaitBy, allow_descriptors, enter_new_network,
+        have_own_descriptors, send_in_segments, set_congestion_control,
     };
 }
 

@@ -42,7 +42,7 @@ const LONG: [LongTests; 11] = [
     LongTests { packages: &["evenkeel-sim"], target: Some("tcp_theory"), filter: &["many_equal_flows"] },
     LongTests { packages: &["evenkeel-apps"], target: Some("tcp_interop"), filter: &["gigabyte"] },
     LongTests { packages: &["evenkeel-apps"], target: None, filter: &["rules::tests::random"] },
-    LongTests { packages: &["evenkeel-apps"], target: None, filter: &["kernel::history"] },
+    LongTests { packages: &["evenkeel"], target: None, filter: &["kernel::history"] },
     LongTests {
         packages: &["evenkeel-cli"],
         target: Some("endings"),

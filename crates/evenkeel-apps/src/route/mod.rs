@@ -3,7 +3,6 @@
 pub mod active_rules;
 pub mod error;
 pub mod flood;
-mod kernel;
 mod links;
 pub mod log;
 mod part;

@@ -1,15 +1,16 @@
 //! The parts of a router that belong to one of its hosts, and the report of that host.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use evenkeel::Observer;
 use evenkeel::metrics::Snapshot;
 use evenkeel::raw::drops::QueueDrop;
 use evenkeel::raw::host::Host;
+use evenkeel::raw::kernel::FollowedTables;
 use evenkeel::raw::process::ProcessId;
 use evenkeel::raw::time::{Clock, Duration, Instant};
 
-use super::report::{KernelReport, Line, Routed, ScreeningReport, Stall, lock};
+use super::report::{Line, Routed, ScreeningReport, Stall};
 use super::screen::Report;
 use crate::captures::Capturing;
 use crate::counters::HostCounters;
@@ -21,7 +22,7 @@ const STALLED: Duration = Duration::from_millis(500);
 pub(super) struct Part {
     pub(super) lines: Vec<Line>,
     pub(super) screened: Option<Screened>,
-    pub(super) kernel: Option<Arc<Mutex<KernelReport>>>,
+    pub(super) kernel: Option<FollowedTables>,
     pub(super) capture: Option<Captured>,
     pub(super) observer: Observer,
 }
@@ -63,7 +64,6 @@ impl Part {
                 ..ScreeningReport::default()
             }
         });
-        let kernel = self.kernel.as_ref();
         Routed {
             seconds: elapsed.as_secs_f64(),
             forwarded: counters.forwarded,
@@ -71,7 +71,7 @@ impl Part {
             screening,
             routes: host.route_count() as u64,
             neighbors: host.neighbors(now).count() as u64,
-            kernel: kernel.map(|report| lock(report).clone()),
+            kernel: self.kernel.as_ref().map(FollowedTables::report),
             counters,
             ..Routed::default()
         }

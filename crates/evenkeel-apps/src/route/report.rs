@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use evenkeel::metrics::Snapshot;
 use evenkeel::raw::device::Status;
 use evenkeel::raw::ip::InterfaceId;
+use evenkeel::raw::kernel::KernelReport;
 use evenkeel::raw::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -101,23 +102,6 @@ pub struct ScreeningReport {
     pub log: Option<Logged>,
 }
 
-/// The report about following the kernel's tables.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct KernelReport {
-    /// Routes taken over.
-    pub routes: u64,
-    /// Neighbours taken over.
-    pub neighbors: u64,
-    /// Changes that were announced, and followed.
-    pub changes: u64,
-    /// The number of times that announcements were lost and the tables were read as a whole.
-    pub resyncs: u64,
-    /// Entries that the host refused, or that have no meaning here.
-    pub skipped: u64,
-    /// Prefixes to which nothing is forwarded, because the kernel's decision cannot be followed here.
-    pub closed: u64,
-}
-
 impl Routed {
     /// Combines the reports of several hosts into one.
     pub(super) fn together(each: Vec<Self>) -> Self {
@@ -141,7 +125,7 @@ impl Routed {
         self.routes = self.routes.max(other.routes);
         self.neighbors = self.neighbors.max(other.neighbors);
         if let (Some(kernel), Some(other)) = (&mut self.kernel, &other.kernel) {
-            kernel.merge(other);
+            merge(kernel, other);
         }
         self
     }
@@ -170,17 +154,14 @@ impl ScreeningReport {
     }
 }
 
-impl KernelReport {
-    /// Merges the report of another host. Each host follows the same tables on its own, and one may be
-    /// behind.
-    fn merge(&mut self, other: &Self) {
-        self.routes = self.routes.max(other.routes);
-        self.neighbors = self.neighbors.max(other.neighbors);
-        self.changes = self.changes.max(other.changes);
-        self.resyncs = self.resyncs.max(other.resyncs);
-        self.skipped = self.skipped.max(other.skipped);
-        self.closed = self.closed.max(other.closed);
-    }
+/// Merges the report of another host. Each host follows the same tables on its own, and one may be behind.
+fn merge(kernel: &mut KernelReport, other: &KernelReport) {
+    kernel.routes = kernel.routes.max(other.routes);
+    kernel.neighbors = kernel.neighbors.max(other.neighbors);
+    kernel.changes = kernel.changes.max(other.changes);
+    kernel.resyncs = kernel.resyncs.max(other.resyncs);
+    kernel.skipped = kernel.skipped.max(other.skipped);
+    kernel.closed = kernel.closed.max(other.closed);
 }
 
 /// A link of a running router.

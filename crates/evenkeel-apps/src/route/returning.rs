@@ -9,10 +9,10 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use evenkeel::raw::ip::InterfaceId;
+use evenkeel::raw::kernel::FollowedTables;
 use evenkeel::raw::time::Clock;
 use evenkeel::{Engine, Notice, Replacer};
 
-use super::kernel::Arrivals;
 use super::report::{SharedStatus, lock};
 use super::router::{Router, Say};
 
@@ -21,7 +21,7 @@ pub(super) struct Returning {
     router: Router,
     clock: Clock,
     /// The handles to the followers of the kernel's tables, which need the device's index.
-    arrivals: Vec<Arrivals>,
+    followed: Vec<FollowedTables>,
     /// The statuses of each host's links.
     statuses: Vec<Vec<SharedStatus>>,
     /// The last attempt for each interface: the kernel's index of the device, and the reason why it could not
@@ -33,10 +33,10 @@ impl Returning {
     pub(super) fn new(
         router: &Router,
         clock: Clock,
-        arrivals: Vec<Arrivals>,
+        followed: Vec<FollowedTables>,
         statuses: Vec<Vec<SharedStatus>>,
     ) -> Self {
-        Self { router: router.clone(), clock, arrivals, statuses, tried: vec![None; router.links.len()] }
+        Self { router: router.clone(), clock, followed, statuses, tried: vec![None; router.links.len()] }
     }
 
     /// Opens the device of an interface, which has returned, for all hosts. Returns a message to show, if
@@ -51,7 +51,7 @@ impl Returning {
         match self.router.open(place, self.clock) {
             Ok(devices) => {
                 *tried = Some((index, None));
-                self.arrivals.iter().for_each(|arrivals| arrivals.notify(index, interface));
+                self.followed.iter().for_each(|tables| tables.moved(index, interface));
                 for ((host, statuses), device) in hosts.iter().zip(&self.statuses).zip(devices) {
                     if let Some(status) = statuses.get(place) {
                         *lock(status) = device.info().status;

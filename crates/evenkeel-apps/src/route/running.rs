@@ -5,17 +5,17 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::{iter, thread};
 
-use evenkeel::raw::device::{Address, DeviceSpec};
+use evenkeel::raw::device::{Address, DeviceSpec, refuse_kernel_forwarding};
+use evenkeel::raw::kernel::FollowedTables;
 use evenkeel::raw::signal::hangup_events;
 use evenkeel::raw::time::{Clock, Duration, Instant};
 use evenkeel::{Engine, Group, Remote};
 
 use super::active_rules::{ActiveRules, RuleScreener};
 use super::error::RouterError;
-use super::kernel::{self, Arrivals};
 use super::log::{Log, LogHandle, SharedLog};
 use super::part::{Captured, Part, Screened};
-use super::report::{CoreReport, KernelReport, Line, Routed, Stall, lock};
+use super::report::{CoreReport, Line, Routed, Stall, lock};
 use super::reports::Reports;
 use super::returning::{self, Returning};
 use super::router::{Reread, Router, Say};
@@ -94,20 +94,17 @@ impl Running {
         let log = log.map(SharedLog::new);
         let mut screeners =
             active.iter().flat_map(|active| active.screeners(log.clone(), router.config.seed));
-        let (mut parts, mut arrivals) = (Vec::new(), Vec::new());
+        let (mut parts, mut followed) = (Vec::new(), Vec::new());
         for (engine, lines) in group.engines_mut().iter_mut().zip(lines) {
             let kernel = if router.kernel_routes { Some(follow_kernel(engine, &router)?) } else { None };
-            let kernel = kernel.map(|(report, arrival)| {
-                arrivals.push(arrival);
-                report
-            });
+            followed.extend(kernel.clone());
             tables.apply(&Tables::default(), engine.host_mut(), clock.now()).map_err(RouterError::Entry)?;
             let screened = screeners.next().map(|screener| screen(engine, &router, screener));
             let (capture, observer) = (capture(engine, &router, &lines)?, engine.observer());
             parts.push(Arc::new(Mutex::new(Part { lines, screened, kernel, capture, observer })));
         }
         drop(screeners);
-        returning::follow(group.engines_mut(), Returning::new(&router, clock, arrivals, statuses), &say)?;
+        returning::follow(group.engines_mut(), Returning::new(&router, clock, followed, statuses), &say)?;
         say(&format!("forwarding between {}", names.join(" and ")));
         let reloads = Arc::new(Reloads::default());
         if let Some(reread) = reread {
@@ -234,17 +231,17 @@ fn capture(engine: &mut Engine, router: &Router, lines: &[Line]) -> Result<Optio
 }
 
 /// Makes each host follow the kernel on its own.
-fn follow_kernel(
-    engine: &mut Engine,
-    router: &Router,
-) -> Result<(Arc<Mutex<KernelReport>>, Arrivals), RouterError> {
+fn follow_kernel(engine: &mut Engine, router: &Router) -> Result<FollowedTables, RouterError> {
     let name = |link: &Link| match &link.device {
         DeviceSpec::Packet(device) => Some(device.name.clone()),
         DeviceSpec::Tap(_) | DeviceSpec::Xdp(_) | DeviceSpec::Pcap(_) => None,
     };
     let names: Vec<String> = router.links.iter().filter_map(name).collect();
     let devices: Vec<&str> = names.iter().map(String::as_str).collect();
-    kernel::follow(engine, &devices)
+    for device in &devices {
+        refuse_kernel_forwarding(device).map_err(|error| RouterError::Links(error.to_string()))?;
+    }
+    Ok(engine.follow_kernel(&devices)?)
 }
 
 fn screen(engine: &mut Engine, router: &Router, screener: RuleScreener) -> Screened {

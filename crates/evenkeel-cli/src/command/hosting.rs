@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use evenkeel::raw::device::{Address, LinkSpec};
 use evenkeel::raw::host::Config;
+use evenkeel::raw::kernel::addresses_on;
 use evenkeel::raw::receive::Architecture;
 use evenkeel::raw::wire::{IpAddress, IpCidr};
 use evenkeel_apps::captures::Embedded;
@@ -19,7 +20,8 @@ use crate::{address, quantity, suggest};
 /// Arguments that give the place of a host and the length of its run.
 #[derive(Debug, Args)]
 pub(crate) struct HostArguments {
-    /// Receive frames from LINK: tap:NAME, packet:NAME, xdp:NAME, pcap:FILE or cable.
+    /// Receive frames from LINK: tap:NAME, packet:NAME, xdp:NAME, xdp:NAME,share (beside the kernel, with its
+    /// addresses), pcap:FILE or cable.
     #[arg(value_name = "LINK", required = true, value_parser = suggest::link(), hide_possible_values = true)]
     link: Option<LinkSpec>,
     /// Use ADDRESS with its prefix length, IPv4 or IPv6; repeat for more [default: 10.77.0.2/24 and
@@ -66,6 +68,10 @@ impl HostArguments {
     }
 
     fn addresses(&self) -> Vec<IpCidr> {
+        if let Some(device) = self.shared_device() {
+            // If it has none, opening it says so.
+            return addresses_on(device).unwrap_or_default();
+        }
         if self.address.is_empty() {
             return ["10.77.0.2/24", "fd77::2/64"].into_iter().flat_map(address::cidr).collect();
         }
@@ -77,7 +83,20 @@ impl HostArguments {
         self.link.as_ref().ok_or_else(|| Failure::Usage("no LINK".to_owned()))
     }
 
+    /// Returns the name of the device whose addresses the kernel shares.
+    fn shared_device(&self) -> Option<&str> {
+        match &self.link {
+            Some(LinkSpec::Device(device)) if device.is_shared() => device.interface(),
+            _ => None,
+        }
+    }
+
     pub(super) fn place(&self) -> Result<Place, Failure> {
+        if self.shared_device().is_some() && !self.address.is_empty() {
+            return Err(Failure::Usage(
+                "with `,share` the addresses are the kernel's: no --address".to_owned(),
+            ));
+        }
         let own = self.addresses();
         super::place(self.link()?, &own, &self.kernel_address, &self.gateway, self.mac, self.dump.as_ref())
     }

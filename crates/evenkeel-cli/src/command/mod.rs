@@ -54,6 +54,12 @@ fn place(
         }
         _ => return Err(Failure::Usage("--mac is for packet:NAME, xdp:NAME and tap:NAME only".to_owned())),
     }
+    let is_shared = matches!(link, LinkSpec::Device(device) if device.is_shared());
+    if is_shared && (mac.is_some() || !gateways.is_empty()) {
+        return Err(Failure::Usage(
+            "with `,share` they are the kernel's: no --mac and no --gateway".to_owned(),
+        ));
+    }
     if !kernel_addresses.is_empty() && !matches!(link, LinkSpec::Device(DeviceSpec::Tap(_))) {
         return Err(Failure::Usage("--kernel-address is for tap:NAME only".to_owned()));
     }

@@ -264,6 +264,11 @@ impl Arguments {
             }
             _ => {}
         }
+        if let Watched::Link(LinkSpec::Device(DeviceSpec::Xdp(device))) = &self.link
+            && device.shared
+        {
+            return usage("a monitor takes all frames of the device from the kernel: xdp: without `,share`");
+        }
         if self.no_promiscuous && !is_network {
             return usage("--no-promiscuous is for network interfaces only, such as eth1 or packet:eth1");
         }

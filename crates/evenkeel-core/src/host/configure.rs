@@ -4,6 +4,7 @@ use super::run::Host;
 use crate::id::InterfaceId;
 use crate::interface::Interface;
 use crate::link::AddInterfaceError;
+use crate::other_stack::{OtherStack, Sharing};
 use crate::receive::ReceivePath;
 use crate::stack::{AddressConflict, Neighbor, NeighborError, NeighborUpdate, Route, RouteError};
 use crate::time::Instant;
@@ -161,6 +162,13 @@ impl Host {
     /// set.
     pub fn next_neighbor_update(&mut self) -> Option<NeighborUpdate> {
         self.net.stack.next_neighbor_update()
+    }
+
+    /// Sets the stack that shares this host's addresses. Sockets that are opened from now on reserve their
+    /// ports there, under the lazy architectures. Neighbours are resolved there if the host's
+    /// [`stack::Config`](crate::stack::Config::shared) says so.
+    pub fn share_with(&mut self, other: Box<dyn OtherStack>) {
+        self.net.rx.sharing = Sharing(Some(other));
     }
 
     /// Removes and returns the oldest unreported address conflict: another host claims an address of this

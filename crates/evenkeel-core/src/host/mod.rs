@@ -25,6 +25,7 @@ pub use crate::config::{Config, PaperPolicies, Transmit, TransmitService};
 pub use crate::frame::PoolLimit;
 pub use crate::link::{AddInterfaceError, Traffic, Untaken};
 pub use crate::net::Uncalled;
+pub use crate::other_stack::{OtherStack, Resolved};
 pub use crate::process::NotAttached;
 pub use crate::system::System;
 pub use crate::trigger::{Trigger, TriggerState};

@@ -122,13 +122,6 @@ impl Host {
         self.scheduler.has_runnable()
     }
 
-    /// Returns the work item of an interface that the host polls while it is idle. It runs only if there is
-    /// no other.
-    #[inline]
-    pub(super) fn select_when_idle(&self) -> Option<WorkItem> {
-        self.net.links.interrupting_port_when_idle(&self.net.poller).map(WorkItem::Device)
-    }
-
     /// Returns the work item that runs next. Also begins or ends the polling in idle time.
     #[inline]
     pub(super) fn select_and_settle(&mut self, now: Instant) -> Option<WorkItem> {
@@ -160,7 +153,9 @@ impl Host {
     /// Changes nothing. The result is exact once the deadlines are [settled](Host::settle_deadlines).
     #[must_use]
     pub fn peek(&self, now: Instant) -> Option<Next> {
-        let unit = self.select(now).or_else(|| self.select_when_idle())?;
+        // An interface that the host polls while it is idle has its work item only if there is no other.
+        let when_idle = || self.net.links.interrupting_port_when_idle(&self.net.poller).map(WorkItem::Device);
+        let unit = self.select(now).or_else(when_idle)?;
         let process = if let WorkItem::Process(process) = unit { Some(process) } else { None };
         let resuming = process.is_some_and(|p| self.is_resuming(p));
         Some(Next { level: unit.level(), process, resuming })

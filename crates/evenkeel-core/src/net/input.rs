@@ -323,6 +323,7 @@ impl Net {
             self.drop_input(waiting.frame, QueueDrop::Closed);
         }
         self.channels().close(id);
+        self.rx.sharing.release(&binding);
         self.poller.forget(QueueId::Channel(id));
     }
 }

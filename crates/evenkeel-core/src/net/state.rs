@@ -170,9 +170,13 @@ impl Net {
     /// Returns the way out, for the frames that the current work item sends.
     #[inline(always)]
     pub(crate) fn output(&mut self, now: Instant) -> Output<'_> {
+        while let Some(update) = self.rx.sharing.next_resolved(&mut self.stack) {
+            self.with_stack(now, |stack, io| stack.sync_neighbor(update, io));
+        }
         let Self { links, sockets, config, pool, ledger, work, poller, .. } = self;
         Output { links, sockets, listen_only: config.listen_only, cx: Cx { now, pool, ledger, work, poller } }
     }
+
     // --- The ends of work items ---
 
     /// Returns whether TCP has segments left to send, because the last work item had no time for them or

@@ -1,5 +1,6 @@
 //! The state of the receive floor, and the work that a burst of frames leaves for the floors above.
 
+use core::ops::RangeInclusive;
 use std::collections::VecDeque;
 
 use crate::channel::{Ahead, ChannelTable, SegmentKind};
@@ -7,15 +8,13 @@ use crate::config::Config;
 use crate::demux::DemuxTable;
 use crate::frame::Frame;
 use crate::id::{ChannelId, InterfaceId, SocketId};
+use crate::other_stack::Sharing;
 use crate::poll::Gate;
 use crate::queue::Queue;
 use crate::receive::DeviceWork;
 use crate::tcp::AddrPort;
 use crate::time::Instant;
 use crate::wire::IpAddress;
-
-/// First port of the range that RFC 6335 section 6 sets apart for dynamic use.
-const EPHEMERAL_FIRST: u16 = 49_152;
 
 /// The queues that a host receives into, and the table that says where a frame goes.
 #[derive(Debug)]
@@ -28,8 +27,11 @@ pub(crate) struct Receive {
     pub(crate) ip_queue: Queue<(InterfaceId, Frame)>,
     /// The time when the special fragment channel is read next though the core is busy.
     pub(crate) next_fragment_look: Instant,
+    /// The ports from which one is chosen if a socket leaves the choice open.
+    dynamic_ports: RangeInclusive<u16>,
     /// The port at which the search for a free one begins.
     pub(crate) next_port: u16,
+    pub(crate) sharing: Sharing,
     /// The number of frames that may come for any queue after the one that has it pause its rings, without
     /// being lost: the smallest such room that there is.
     pub(crate) headroom_pkts: usize,
@@ -63,7 +65,9 @@ impl Receive {
             ahead: Ahead::new(),
             ip_queue: Queue::new(config.ip_queue_pkts, Gate::open()),
             next_fragment_look: Instant::ZERO,
-            next_port: EPHEMERAL_FIRST,
+            next_port: *config.tcp.ports.start(),
+            dynamic_ports: config.tcp.ports.clone(),
+            sharing: Sharing::default(),
             headroom_pkts: usize::MAX,
             handover: Handover::default(),
         }
@@ -104,10 +108,11 @@ impl Receive {
     /// Returns a port of the dynamic range at which no socket is in the way of another one at `address`.
     /// `None` if there is none.
     pub(crate) fn free_port(&mut self, address: Option<IpAddress>) -> Option<u16> {
-        for _ in EPHEMERAL_FIRST..=u16::MAX {
+        let (first, last) = (*self.dynamic_ports.start(), *self.dynamic_ports.end());
+        for _ in first..=last {
             let port = self.next_port;
-            self.next_port = port.checked_add(1).unwrap_or(EPHEMERAL_FIRST);
-            if !self.table.conflicts(address, port) {
+            self.next_port = if port < last { port + 1 } else { first };
+            if port != 0 && !self.table.conflicts(address, port) {
                 return Some(port);
             }
         }

@@ -20,6 +20,11 @@ pub struct Config {
     /// are followed. Packets to these addresses are then ignored: neither ARP nor NDP nor echo is answered,
     /// nothing is delivered, and no group is reported. False.
     pub forward_only: bool,
+    /// Whether this host shares its addresses with another stack, the kernel's, of which it has only the ports
+    /// that its sockets are bound to. The other stack answers ARP and NDP, joins groups and resolves
+    /// neighbours ([`Host::share_with`](crate::host::Host::share_with)). This host sends no such message, and
+    /// has no address that it is not given. False.
+    pub shared: bool,
     /// Whether new addresses are probed for and announced, and defended against other hosts that claim them
     /// (RFC 5227, RFC 4861 7.2.6). False: on links whose hosts are all known, no announcement is needed.
     /// Conflicts are reported in any case ([`Host::next_conflict`](crate::host::Host::next_conflict)).
@@ -76,6 +81,7 @@ impl Default for Config {
         Self {
             forwarding: false,
             forward_only: false,
+            shared: false,
             reverse_path: false,
             redirects: true,
             announce: false,

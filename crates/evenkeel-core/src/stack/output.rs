@@ -272,9 +272,12 @@ impl<'io> Output<'_, 'io> {
         let _ = self.send_packet(ip, path, RESET, head, core::iter::once(rest));
     }
 
-    /// Asks for the hardware address of a neighbour, by ARP or NDP.
+    /// Asks for the hardware address of a neighbour: by ARP or NDP, or the stack that shares the addresses.
     pub(super) fn solicit(&mut self, Solicitation { key: (interface, target), hardware }: Solicitation) {
         let Some(own) = self.routing.interfaces().of(interface) else { return };
+        if self.config.shared {
+            return self.neighbors.request((interface, target));
+        }
         match (self.routing.interfaces().source_for(&target, &target, interface), target) {
             (Some(IpAddress::Ipv4(source)), IpAddress::Ipv4(target)) => {
                 self.send_arp(interface, &ArpMessage::request(source, target, hardware));

@@ -421,7 +421,9 @@ impl Stack {
         if self.config.forwarding {
             self.groups.pin(ALL_ROUTERS.into(), interface, Instant::ZERO);
         }
-        self.put_address(interface, IpCidr::Ipv6(link_local_of(mac)), Instant::ZERO);
+        if !self.config.shared {
+            self.put_address(interface, IpCidr::Ipv6(link_local_of(mac)), Instant::ZERO);
+        }
         interface
     }
 
@@ -443,7 +445,7 @@ impl Stack {
     }
 
     fn claim(&mut self, interface: InterfaceId, address: IpAddress, now: Instant) {
-        if self.config.announce && !self.config.forward_only {
+        if self.config.announce && !self.config.forward_only && !self.config.shared {
             self.claims.begin(interface, address, now);
         }
     }
@@ -613,6 +615,11 @@ impl Stack {
     /// ([`Config::neighbor_updates`](super::Config::neighbor_updates)).
     pub fn next_neighbor_update(&mut self) -> Option<NeighborUpdate> {
         self.updates.next()
+    }
+
+    /// Takes the oldest request for a neighbour that the stack which shares the addresses is to resolve.
+    pub fn next_neighbor_request(&mut self) -> Option<(InterfaceId, IpAddress)> {
+        self.neighbors.next_request()
     }
 
     // --- Groups ---

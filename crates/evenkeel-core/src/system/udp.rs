@@ -440,11 +440,20 @@ impl UdpSocket {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::super::close;
     use super::*;
     use crate::config::Config;
+    use crate::host::{OtherStack, Resolved};
+    use crate::id::InterfaceId;
     use crate::looks::LOOKS;
+    use crate::other_stack::Sharing;
     use crate::receive::Architecture;
+    use crate::socket::ListenError;
+    use crate::system::TcpListener;
+    use crate::tcp::ListenerConfig;
+    use crate::tcp::endpoint::ListenAt;
 
     /// Descriptors and channels looked at, and ports tried, by so many binds to a port that is chosen.
     fn cost(net: &mut Net, binds: u32) -> (u64, u16) {
@@ -480,5 +489,50 @@ mod tests {
         assert_eq!(net.rx.table.generation(), before + 1);
         close(&mut net, socket, Instant::ZERO);
         assert_eq!(net.rx.table.generation(), before + 2);
+    }
+
+    /// Has the ports that another stack uses, and those that were reserved there.
+    #[derive(Debug, Default)]
+    struct Theirs(Arc<Mutex<Vec<Binding>>>);
+
+    impl OtherStack for Theirs {
+        fn reserve(&mut self, binding: &Binding) -> bool {
+            let mut reserved = self.0.lock().unwrap();
+            let is_free = !matches!(binding, Binding::Udp { port: 53, .. } | Binding::Tcp { port: 22, .. });
+            reserved.extend(is_free.then_some(*binding));
+            is_free
+        }
+
+        fn release(&mut self, binding: &Binding) {
+            self.0.lock().unwrap().retain(|reserved| reserved != binding);
+        }
+
+        fn resolve(&mut self, _interface: InterfaceId, _address: IpAddress) -> Option<Resolved> {
+            None
+        }
+    }
+
+    #[test]
+    fn ports_are_reserved_with_the_stack_that_shares_the_addresses() {
+        let mut net = Net::new(Config::of(Architecture::NiLrp)).expect("there is memory");
+        let theirs = Theirs::default();
+        let reserved = Arc::clone(&theirs.0);
+        net.rx.sharing = Sharing(Some(Box::new(theirs)));
+        let mut open = |port| UdpSocket::open(&mut net, Some(ProcessId(9)), None, port, Instant::ZERO);
+        assert_eq!(open(53), Err(BindError::InUse));
+        let socket = open(54).expect("a socket");
+        assert_eq!(*reserved.lock().unwrap(), [Binding::Udp { address: None, port: 54 }]);
+        close(&mut net, socket, Instant::ZERO);
+        assert_eq!(reserved.lock().unwrap().len(), 0);
+        let mut listen = |port| {
+            let at = ListenAt { address: None, port };
+            TcpListener::open(&mut net, ProcessId(9), at, &ListenerConfig::default(), None)
+        };
+        assert_eq!(listen(22), Err(ListenError::InUse));
+        let listener = listen(80).expect("a listener");
+        let opening = Binding::Tcp { address: None, port: 80, opens: true };
+        assert!(reserved.lock().unwrap().contains(&opening));
+        close(&mut net, listener, Instant::ZERO);
+        assert_eq!(reserved.lock().unwrap().len(), 0);
     }
 }

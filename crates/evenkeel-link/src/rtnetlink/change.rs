@@ -1,13 +1,17 @@
-//! Requests that change the kernel's tables.
+//! Requests about single entries of the kernel's tables: an address to add, a neighbour to resolve.
 
 use std::io;
 use std::net::IpAddr;
 
-use evenkeel_core::wire::IpCidr;
+use evenkeel_core::host::Resolved;
+use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
+};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{RecvFlags, SendFlags, recv, sendto};
@@ -40,10 +44,64 @@ fn new_address(index: u32, cidr: IpCidr) -> AddressMessage {
     message
 }
 
-/// Sends one request and reads the kernel's answer, which is available when the send returns.
+/// Returns the hardware address of a neighbour as the kernel has it; `None` if it has none. Makes the kernel find out what it is not sure of, as if it had a
+/// packet for the neighbour (`NTF_USE`). The kernel announces the result to [`KernelTables`](super::KernelTables).
+///
+/// # Errors
+/// The kernel has no such device, or the process may not change neighbours.
+pub(crate) fn resolve_neighbor(index: u32, address: IpAddress) -> io::Result<Option<Resolved>> {
+    let request = neighbor_of(index, address);
+    let known = match ask(Message::GetNeighbour(request.clone()), 0) {
+        Ok(NetlinkPayload::InnerMessage(Message::NewNeighbour(known))) => hardware_in(&known),
+        Ok(_) => None,
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => None,
+        Err(error) => return Err(error),
+    };
+    if !known.is_some_and(|known| known.confirmed) {
+        let mut used = request;
+        used.header.flags = NeighbourFlags::Use;
+        change(Message::NewNeighbour(used), NLM_F_CREATE)?;
+    }
+    Ok(known)
+}
+
+fn neighbor_of(index: u32, address: IpAddress) -> NeighbourMessage {
+    let mut message = NeighbourMessage::default();
+    let (family, destination) = match address {
+        IpAddress::Ipv4(address) => (AddressFamily::Inet, NeighbourAddress::Inet(address)),
+        IpAddress::Ipv6(address) => (AddressFamily::Inet6, NeighbourAddress::Inet6(address)),
+    };
+    message.header.family = family;
+    message.header.ifindex = index;
+    message.attributes = vec![NeighbourAttribute::Destination(destination)];
+    message
+}
+
+/// Returns the hardware address in a message, if the kernel would use it.
+fn hardware_in(message: &NeighbourMessage) -> Option<Resolved> {
+    use NeighbourState::{Delay, Noarp, Permanent, Probe, Reachable, Stale};
+    let state = message.header.state;
+    let confirmed = matches!(state, Permanent | Noarp | Reachable);
+    let hardware = message.attributes.iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::LinkLayerAddress(bytes) => <[u8; 6]>::try_from(bytes.as_slice()).ok(),
+        _ => None,
+    });
+    let hardware = EthernetAddress(hardware?);
+    (confirmed || matches!(state, Stale | Delay | Probe)).then_some(Resolved { hardware, confirmed })
+}
+
+/// Requests a change, which the kernel acknowledges.
 fn change(message: Message, flags: u16) -> io::Result<()> {
+    match ask(message, NLM_F_ACK | flags)? {
+        NetlinkPayload::Error(_) => Ok(()),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// Sends one request and returns the kernel's answer, which is available when the send returns.
+fn ask(message: Message, flags: u16) -> io::Result<NetlinkPayload<Message>> {
     let mut request = NetlinkMessage::from(message);
-    request.header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+    request.header.flags = NLM_F_REQUEST | flags;
     request.finalize();
     let mut bytes = vec![0; request.buffer_len()];
     request.serialize(&mut bytes);
@@ -55,8 +113,7 @@ fn change(message: Message, flags: u16) -> io::Result<()> {
     let answer = NetlinkMessage::<Message>::deserialize(answer).map_err(io::Error::other)?;
     match answer.payload {
         NetlinkPayload::Error(error) if error.code.is_some() => Err(error.to_io()),
-        NetlinkPayload::Error(_) => Ok(()),
-        _ => Err(io::ErrorKind::InvalidData.into()),
+        payload => Ok(payload),
     }
 }
 

@@ -47,7 +47,7 @@ use evenkeel_core::interface::{Demultiplexer, Interface, Properties, RxQueue, Tx
 use evenkeel_core::wire::EthernetAddress;
 use rustix::event::epoll;
 
-use self::program::{CAPABILITIES, Program};
+use self::program::{CAPABILITIES, Program, Sharing};
 use self::queue::{Ahead, Queue, Received, SharedUmem};
 use self::rings::{OnQueue, Rings};
 use self::socket::{DeviceQueue, First};
@@ -75,11 +75,15 @@ pub struct XdpOptions {
     /// Whether all frames of the device are taken, also those to other stations, as by a packet monitor. The
     /// kernel then gets none, and `address` is not used. Default false.
     pub everything: bool,
+    /// Whether the kernel keeps the device's addresses, and shares them with this host: the host gets the
+    /// frames that its sockets are bound to, and ICMP errors about packets that these have sent. All others go
+    /// on to the kernel. Our hardware address is then the device's.
+    pub shared: bool,
 }
 
 impl Default for XdpOptions {
     fn default() -> Self {
-        Self { ring_pkts: 1024, queues: Vec::new(), address: Address::Own, everything: false }
+        Self { ring_pkts: 1024, queues: Vec::new(), address: Address::Own, shared: false, everything: false }
     }
 }
 
@@ -124,7 +128,8 @@ impl Xdp {
         if options.everything {
             return opening.open(kernel_address, mtu, None);
         }
-        let address = options.address.on(name, kernel_address).map_err(LinkError::random)?;
+        let address = if options.shared { Address::Device } else { options.address };
+        let address = address.on(name, kernel_address).map_err(LinkError::random)?;
         let claim = Some(Claim::of(name, index, address)?);
         opening.open(address, mtu, claim)
     }
@@ -163,7 +168,10 @@ impl Opening<'_> {
         let ring_pkts = self.options.ring_pkts.clamp(64, FILL_PKTS / 2).next_power_of_two();
         let awake = Awake::default();
         let firsts = self.first_sockets(ring_pkts, &awake)?;
-        let mut program = if everything { Program::load_for_monitor() } else { Program::load(shares_mac) }?;
+        let mut program = match everything {
+            true => Program::load_for_monitor(),
+            false => Program::load(self.sharing(address)),
+        }?;
         program.apply(Change::Hardware(address))?;
         let mut marks = Vec::new();
         for (at, first) in &firsts {
@@ -222,6 +230,14 @@ impl Opening<'_> {
             device: self.device,
             _claim: claim,
         })
+    }
+
+    fn sharing(&self, address: EthernetAddress) -> Sharing {
+        match address == self.kernel_address {
+            _ if self.options.shared => Sharing::Addresses,
+            true => Sharing::Mac,
+            false => Sharing::Nothing,
+        }
     }
 
     fn fail(&self, source: io::Error) -> LinkError {

@@ -17,6 +17,7 @@ use evenkeel_core::id::ChannelId;
 
 pub(super) use self::object::CAPABILITIES;
 use self::object::{error_of, missing, take_array, take_map};
+pub(crate) use self::table::Sharing;
 use self::table::Table;
 use super::marks::{Mark, Marks, SLOTS};
 use crate::error::LinkError;
@@ -83,18 +84,17 @@ impl fmt::Debug for Program {
 
 impl Program {
     /// Loads the program, with empty tables. Until the host has bound channels, all frames for it go to slot
-    /// 0. With `shares_mac`, the kernel gets the frames to our hardware address that the host has no use
-    /// for.
-    pub(crate) fn load(shares_mac: bool) -> Result<Self, LinkError> {
-        Self::load_for(Taken::Ours, shares_mac)
+    /// 0, or to the kernel if that shares its addresses.
+    pub(crate) fn load(sharing: Sharing) -> Result<Self, LinkError> {
+        Self::load_for(Taken::Ours, sharing)
     }
 
     /// Loads the program for a packet monitor: all frames of the device go to slot 0.
     pub(crate) fn load_for_monitor() -> Result<Self, LinkError> {
-        Self::load_for(Taken::Everything, true)
+        Self::load_for(Taken::Everything, Sharing::Nothing)
     }
 
-    fn load_for(taken: Taken, shares_mac: bool) -> Result<Self, LinkError> {
+    fn load_for(taken: Taken, sharing: Sharing) -> Result<Self, LinkError> {
         let mut object =
             EbpfLoader::new().load(OBJECT).map_err(|error| error_of("load the XDP program", error))?;
         let program = Self::xdp(&mut object, taken.program())?;
@@ -103,7 +103,7 @@ impl Program {
             sockets: take_map(&mut object, "sockets")?,
             counters: take_map(&mut object, "counters")?,
             marks: Self::marks(&mut object)?,
-            table: Table::new(&mut object, shares_mac)?,
+            table: Table::new(&mut object, sharing)?,
             link: None,
             object,
             taken,

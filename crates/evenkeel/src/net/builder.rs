@@ -12,6 +12,7 @@ use evenkeel_link::{Address, Clock, DeviceSpec, LinkSpec, OpenOptions, open_with
 use super::handle::Net;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::kernel::{FollowError, sharing};
 
 /// The settings of a host that is to be opened. An error in one of them is reported by [`Builder::open`].
 ///
@@ -86,7 +87,8 @@ impl Builder {
     /// * `tap:NAME`: a TAP device, at whose other end is the kernel. Needs root.
     /// * `packet:NAME`: an existing network interface. Needs root, and an [address](Builder::address).
     /// * `xdp:NAME`: the same, through AF_XDP. A socket gets a receive ring of its own. A frame that finds
-    ///   it full is dropped before the host sees it.
+    ///   it full is dropped before the host sees it. With `,share` the kernel keeps its addresses and all
+    ///   traffic but that of this host's sockets, which have the same addresses.
     /// * `cable`: a cable in memory. At its other end is another host, [`Net::peer`].
     ///
     /// `,queues=N` after a name gives a device several receive rings.
@@ -165,15 +167,36 @@ impl Builder {
                 if matches!(spec, DeviceSpec::Tap(_)) && self.addresses.is_empty() {
                     self = self.address(TAP_ADDRESSES[0]).kernel_address(TAP_ADDRESSES[1]);
                 }
+                if spec.is_shared() {
+                    self.config = self.shared_config()?;
+                }
                 let clock = Clock::start();
                 let mut engine = Engine::new(Host::new(self.config.clone())?, clock)?;
                 let kernel_addresses = parsed(&self.kernel_addresses)?;
                 let options = OpenOptions { address: self.mac, kernel_addresses };
                 let device = open_with(&spec, &options, clock)?;
                 let interface = engine.add_device(device, &parsed(&self.addresses)?)?;
+                if let Some(device) = spec.interface().filter(|_| spec.is_shared()) {
+                    engine.share(device)?;
+                }
                 self.finish(engine, interface, None)
             }
         }
+    }
+
+    /// Returns the settings of a host that shares the kernel's addresses. Under the default architecture the
+    /// host, too, leaves demultiplexing to the interface.
+    fn shared_config(&self) -> Result<Config, Error> {
+        let given = [&self.addresses, &self.gateways, &self.kernel_addresses];
+        if given.iter().any(|texts| !texts.is_empty()) || !self.routes.is_empty() || self.mac != Address::Own
+        {
+            return Err(FollowError::OwnAddresses.into());
+        }
+        let mut config = self.config.clone();
+        if config.architecture == Architecture::SoftLrp {
+            config.architecture = Architecture::NiLrp;
+        }
+        Ok(sharing(config)?)
     }
 
     /// Opens two hosts with a cable between them.

@@ -11,6 +11,7 @@ use evenkeel_link::LinkError;
 use rustix::io::Errno;
 
 use crate::error::Error;
+use crate::kernel::FollowError;
 
 impl Error {
     /// Returns the number and the name with which the kernel's sockets report the same error, such as
@@ -32,6 +33,8 @@ impl Error {
             Self::Spec(_) | Self::NoDevice(_) | Self::Address(_) | Self::Interface(_) | Self::Route(_) => {
                 (Errno::INVAL, "EINVAL")
             }
+            Self::Follow(FollowError::NoAddress(_)) => (Errno::ADDRNOTAVAIL, "EADDRNOTAVAIL"),
+            Self::Follow(_) => (Errno::INVAL, "EINVAL"),
             Self::Link(error) => of_link(error),
             Self::Os(_) => (Errno::IO, "EIO"),
             Self::Memory(_) => (Errno::NOMEM, "ENOMEM"),

@@ -11,6 +11,12 @@ use evenkeel_testing::{Place, attempt, run};
 
 /// Opens a host beside the kernel at one end of a veth pair. The other end is in another namespace.
 pub(crate) fn beside(far: &Place) -> Net {
+    link(far);
+    Net::builder().link("xdp:ek0").address("10.77.0.2/24").open().unwrap()
+}
+
+/// Makes a veth pair, with the kernel at both ends. The other end is in another namespace.
+pub(crate) fn link(far: &Place) {
     let here = std::fs::read_link("/proc/thread-self").unwrap();
     let here = format!("/proc/{}/ns/net", here.display());
     far.run(&format!("ip link add kernel0 type veth peer name ek0 netns {here}"));
@@ -20,7 +26,6 @@ pub(crate) fn beside(far: &Place) -> Net {
     run("sysctl -qw net.ipv6.conf.ek0.disable_ipv6=1");
     run("ip addr add 10.77.0.3/24 dev ek0");
     run("ip link set ek0 up");
-    Net::builder().link("xdp:ek0").address("10.77.0.2/24").open().unwrap()
 }
 
 /// Returns whether the kernel at our end answers a ping. Called in the other namespace.

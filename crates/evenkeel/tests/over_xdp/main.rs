@@ -5,6 +5,7 @@
 mod counted;
 mod faults;
 mod kernel;
+mod shared;
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream as KernelStream, UdpSocket as KernelSocket};

@@ -83,7 +83,7 @@ fn is_reported(group: &IpAddress) -> bool {
 impl Groups {
     /// Creates an empty table. Delays of reports are derived from `seed`.
     pub(crate) const fn new(config: &Config, seed: u64) -> Self {
-        let (limit, reports) = (config.groups, config.report_groups);
+        let (limit, reports) = (config.groups, config.report_groups && !config.shared);
         let random = Random::new(seed);
         Self { members: Vec::new(), next_due: None, old_querier: Vec::new(), limit, reports, random }
     }

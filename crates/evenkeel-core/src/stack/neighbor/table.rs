@@ -152,6 +152,8 @@ pub(crate) struct Neighbors {
     waiting: usize,
     /// The slot of each frame that waits, the one that waits longest first.
     arrivals: VecDeque<usize>,
+    /// Neighbours that another stack is to resolve.
+    requests: VecDeque<Key>,
     entries_max: usize,
     waiting_max: usize,
     waiting_per_entry: usize,
@@ -169,6 +171,7 @@ impl Neighbors {
             timers: BTreeSet::new(),
             waiting: 0,
             arrivals: VecDeque::new(),
+            requests: VecDeque::new(),
             entries_max: config.neighbors.max(1),
             waiting_max: config.pending_pkts,
             waiting_per_entry: config.pending_per_neighbor_pkts,
@@ -254,6 +257,20 @@ impl Neighbors {
         }
         self.wait(slot, waiting, io);
         new.then_some(Solicitation { key, hardware: None })
+    }
+
+    /// Queues a request that another stack resolves a neighbour. If too many are queued, the oldest is lost: it
+    /// comes again after [`RETRANSMIT`].
+    pub(crate) fn request(&mut self, key: Key) {
+        if self.requests.len() >= self.entries_max {
+            self.requests.pop_front();
+        }
+        self.requests.push_back(key);
+    }
+
+    /// Takes the oldest request.
+    pub(crate) fn next_request(&mut self) -> Option<Key> {
+        self.requests.pop_front()
     }
 
     /// Begins to ask for a neighbour that nothing waits for; returns the question, unless the neighbour is

@@ -28,6 +28,20 @@ pub(crate) enum Event {
 }
 
 impl NeighborUpdate {
+    /// Returns the update that a neighbour has this hardware address. If it is `confirmed`, the neighbour was
+    /// reachable just now; or else it is probed after its next use. Only a host that has requested the
+    /// address keeps it.
+    #[must_use]
+    pub const fn resolved(
+        interface: InterfaceId,
+        address: IpAddress,
+        hardware: EthernetAddress,
+        confirmed: bool,
+    ) -> Self {
+        let advertisement = Advertisement { hardware: Some(hardware), solicited: confirmed, overrides: true };
+        Self::advertised((interface, address), advertisement)
+    }
+
     pub(crate) const fn solicited(key: Key, hardware: EthernetAddress) -> Self {
         Self { key, event: Event::Solicited(hardware) }
     }

@@ -10,6 +10,7 @@ mod neighbor_update;
 mod neighbors;
 mod routes;
 mod screened;
+mod shared;
 mod tcp;
 mod udp;
 

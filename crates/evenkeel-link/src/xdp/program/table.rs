@@ -133,11 +133,23 @@ impl Port {
     }
 }
 
+/// The addresses that the kernel shares with this host, by the numbers that the program knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Sharing {
+    /// None: frames to our hardware address are for this host.
+    #[default]
+    Nothing,
+    /// The hardware address. The kernel gets what the host has no use for.
+    Mac,
+    /// All addresses. The host gets what its sockets are bound to, and errors about what they have sent.
+    Addresses,
+}
+
 /// The program's settings: the channels that are not bound to ports, in their order there, and the rest.
 #[derive(Debug, Default)]
 struct Settings {
     channels: [Option<ChannelId>; 5],
-    shares_mac: bool,
+    sharing: Sharing,
     /// Whether the host leaves demultiplexing to the program.
     demultiplexes: bool,
     hardware: Vec<EthernetAddress>,
@@ -206,10 +218,10 @@ pub(super) struct Table {
 
 impl Table {
     /// Takes the maps of a loaded object. Nothing is bound, and the host has no address.
-    pub(super) fn new(object: &mut Ebpf, shares_mac: bool) -> Result<Self, LinkError> {
+    pub(super) fn new(object: &mut Ebpf, sharing: Sharing) -> Result<Self, LinkError> {
         let mut table = Self {
             maps: Maps::take(object)?,
-            settings: Settings { shares_mac, ..Settings::default() },
+            settings: Settings { sharing, ..Settings::default() },
             ports: BTreeMap::new(),
             connections: BTreeMap::new(),
             slots: Slots::default(),
@@ -218,10 +230,10 @@ impl Table {
         Ok(table)
     }
 
-    /// Sets whether the kernel has our hardware address.
+    /// Sets the addresses that the kernel shares with this host.
     #[cfg(test)]
-    pub(super) fn share_mac(&mut self, shares_mac: bool) {
-        self.settings.shares_mac = shares_mac;
+    pub(super) fn share(&mut self, sharing: Sharing) {
+        self.settings.sharing = sharing;
         self.write_settings().unwrap();
     }
 
@@ -354,7 +366,7 @@ impl Table {
         for (entry, channel) in value.chunks_exact_mut(4).zip(settings.channels) {
             entry.copy_from_slice(&channel.map_or(0, |channel| self.slots.entry(channel)).to_ne_bytes());
         }
-        value[20..22].copy_from_slice(&u16::from(settings.shares_mac).to_ne_bytes());
+        value[20..22].copy_from_slice(&(settings.sharing as u16).to_ne_bytes());
         value[22..24].copy_from_slice(&u16::from(settings.demultiplexes).to_ne_bytes());
         value[24..].copy_from_slice(&settings.hardware.first().map_or(NO_HARDWARE, |own| hardware(*own)));
         self.maps.settings.set(0, value, 0)

@@ -59,14 +59,16 @@ impl Decision {
 struct Pair {
     program: Program,
     model: DemuxTable,
+    /// A model to which only sockets are bound.
+    sockets: DemuxTable,
     slots: BTreeMap<ChannelId, u32>,
-    shares_mac: bool,
+    sharing: Sharing,
 }
 
 impl Pair {
     /// Loads the program, without bindings. Without the privilege for that, reports it and returns `None`.
-    fn load(shares_mac: bool) -> Option<Self> {
-        let mut program = match Program::load(shares_mac) {
+    fn load(sharing: Sharing) -> Option<Self> {
+        let mut program = match Program::load(sharing) {
             Err(error @ LinkError::Privilege { .. }) => {
                 lacks(&Lack::Root(&error.to_string()));
                 return None;
@@ -75,12 +77,19 @@ impl Pair {
         };
         Program::xdp(&mut program.object, "classify").unwrap().load().unwrap();
         program.demultiplex().unwrap();
-        Some(Self { program, model: DemuxTable::new(1), slots: BTreeMap::new(), shares_mac })
+        let [model, sockets] = [(); 2].map(|()| DemuxTable::new(1));
+        Some(Self { program, model, sockets, slots: BTreeMap::new(), sharing })
     }
 
     fn apply(&mut self, change: Change) {
         self.program.apply(change).unwrap();
         self.model.apply(change);
+        let is_special =
+            |binding| !matches!(binding, Binding::Udp { .. } | Binding::Tcp { .. } | Binding::Connection(_));
+        match change {
+            Change::Bind(binding, _) | Change::Unbind(binding) if is_special(binding) => {}
+            _ => self.sockets.apply(change),
+        }
     }
 
     fn bind(&mut self, binding: Binding, channel: ChannelId) {
@@ -98,7 +107,7 @@ impl Pair {
     }
 
     /// Undoes all that was bound and opened. Loading another program would take a tenth of a second.
-    fn clear(&mut self, shares_mac: bool) {
+    fn clear(&mut self, sharing: Sharing) {
         for change in self.model.contents() {
             match change {
                 Change::Bind(binding, _) => self.apply(Change::Unbind(binding)),
@@ -109,12 +118,13 @@ impl Pair {
         [OURS, STRANGER].into_iter().for_each(|address| self.apply(Change::NoHardware(address)));
         self.slots.clone().into_keys().for_each(|channel| self.close(channel));
         self.forget_fragments();
-        self.program.table.share_mac(shares_mac);
-        self.shares_mac = shares_mac;
+        self.program.table.share(sharing);
+        self.sharing = sharing;
     }
 
     fn forget_fragments(&mut self) {
         self.model.set_secret(Secret::new([7; 16]));
+        self.sockets.set_secret(Secret::new([7; 16]));
         self.program.table.forget_fragments(|_| true);
     }
 
@@ -131,8 +141,11 @@ impl Pair {
     /// Returns the decision by the model. It follows one datagram in fragments: the program may follow
     /// others than the model if there are several.
     fn expected(&mut self, frame: &[u8]) -> Decision {
+        if self.sharing == Sharing::Addresses {
+            return self.expected_of_sockets(frame);
+        }
         let is_group = frame[0] & 1 == 1;
-        let is_ours = !is_group && !self.shares_mac;
+        let is_ours = !is_group && self.sharing == Sharing::Nothing;
         let class = self.model.classify(frame);
         if class == Class::Discard(LinkDrop::NotForUs.into()) {
             return Decision::Pass;
@@ -156,6 +169,79 @@ impl Pair {
         }
     }
 
+    /// Returns the decision by the model if the kernel shares all addresses.
+    fn expected_of_sockets(&mut self, frame: &[u8]) -> Decision {
+        match self.sockets.classify(frame) {
+            Class::FirstFragment(channel, key) => {
+                self.forget_fragments();
+                self.sockets.record_fragment(key, channel);
+                self.slot(channel)
+            }
+            Class::Channel(channel) | Class::Segment { channel: Some(channel), .. } => self.slot(channel),
+            _ if self.is_about_ours(frame) => match self.model.classify(frame) {
+                Class::Channel(channel) => self.slot(channel),
+                Class::FirstFragment(channel, key) => {
+                    self.forget_fragments();
+                    self.sockets.record_fragment(key, channel);
+                    self.slot(channel)
+                }
+                // Control traffic is bound to no channel.
+                _ => Decision::Pass,
+            },
+            _ => Decision::Pass,
+        }
+    }
+
+    /// Returns whether a frame brings an ICMP error about a packet whose answer would be for a socket.
+    fn is_about_ours(&mut self, frame: &[u8]) -> bool {
+        let Some(error) = self.icmp_error(frame) else { return false };
+        let address = |bytes: &[u8]| <[u8; 4]>::try_from(bytes).unwrap().into();
+        let address_v6 = |bytes: &[u8]| <[u8; 16]>::try_from(bytes).unwrap().into();
+        let (answer, protocol) = match error.get(8..) {
+            Some(sent) if sent.first() == Some(&0x45) && frame[12] == 8 && sent.len() >= 24 => {
+                let payload = answer_to(sent[9], &sent[20..]);
+                (ipv4(address(&sent[16..20]), address(&sent[12..16]), sent[9], 0, 0, &payload), sent[9])
+            }
+            Some(sent) if frame[12] == 0x86 && sent.len() >= 44 && sent[0] >> 4 == 6 => {
+                let payload = answer_to(sent[6], &sent[40..]);
+                (ipv6(address_v6(&sent[24..40]), address_v6(&sent[8..24]), sent[6], &payload), sent[6])
+            }
+            _ => return false,
+        };
+        let class = self.sockets.classify(&answer);
+        matches!(protocol, 6 | 17)
+            && matches!(class, Class::Channel(_) | Class::Segment { channel: Some(_), .. })
+    }
+
+    /// Returns the ICMP error in a frame to us that is no later fragment.
+    fn icmp_error<'a>(&mut self, frame: &'a [u8]) -> Option<&'a [u8]> {
+        // In the model with all bindings these are control traffic, if it is bound to a channel of its own.
+        const CONTROL: ChannelId = ChannelId(1000);
+        let mut model = self.sockets.clone();
+        for binding in [Binding::Control, Binding::PathMtu] {
+            model.apply(Change::Bind(binding, CONTROL));
+        }
+        if !matches!(model.classify(frame), Class::Channel(CONTROL) | Class::FirstFragment(CONTROL, _)) {
+            return None;
+        }
+        let packet = frame.get(14..)?;
+        if packet[0] >> 4 == 4 {
+            let (header, len) = (usize::from(packet[0] & 15) * 4, [packet[2], packet[3]]);
+            let error = packet.get(header..usize::from(u16::from_be_bytes(len)))?;
+            return (packet[9] == 1 && matches!(error.first()?, 3 | 11 | 12)).then_some(error);
+        }
+        let end = 40 + usize::from(u16::from_be_bytes([packet[4], packet[5]]));
+        let (mut next, mut at, mut fragmented) = (packet[6], 40, false);
+        while let 0 | 43 | 44 | 60 = next {
+            let header = packet.get(at..end)?;
+            fragmented |= next == 44;
+            at += if next == 44 { 8 } else { (usize::from(*header.get(1)?) + 1) * 8 };
+            next = *header.first()?;
+        }
+        let error = packet.get(at..end)?;
+        (next == 58 && !fragmented && *error.first()? < 128).then_some(error)
+    }
+
     fn is_arp_for_us(&self, frame: &[u8]) -> bool {
         let Some([0, 1, 8, 0, 6, 4, _, rest @ ..]) = frame[14..].first_chunk::<28>() else { return false };
         let target: [u8; 4] = *rest.last_chunk().unwrap();
@@ -169,6 +255,12 @@ impl Pair {
         assert_eq!(decision, expected, "by the program and by the model, of {frame:02x?}");
         decision
     }
+}
+
+/// Returns the transport header of an answer to a packet whose own begins so: its ports are exchanged.
+fn answer_to(protocol: u8, sent: &[u8]) -> Vec<u8> {
+    let port = |at: usize| u16::from_be_bytes([sent[at], sent[at + 1]]);
+    if protocol == 6 { tcp(port(2), port(0), 0) } else { udp(port(2), port(0)) }
 }
 
 /// Reports and records that the test of this thread did not run.
@@ -303,18 +395,78 @@ fn vectors() -> Vec<(&'static str, Vec<u8>, [Decision; 2])> {
 
 #[test]
 fn frames_are_classified_as_the_model_does() {
-    for shares_mac in [false, true] {
-        let Some(mut pair) = Pair::load(shares_mac) else { return };
+    for (column, sharing) in [Sharing::Nothing, Sharing::Mac].into_iter().enumerate() {
+        let Some(mut pair) = Pair::load(sharing) else { return };
         bind_all(&mut pair);
         for (name, frame, decisions) in vectors() {
-            assert_eq!(pair.decide(&frame), decisions[usize::from(shares_mac)], "{name}");
+            assert_eq!(pair.decide(&frame), decisions[column], "{name}");
         }
+    }
+}
+
+/// The host gets what its sockets are bound to, and the errors about what they have sent. All else passes.
+#[test]
+fn a_kernel_that_shares_its_addresses_gets_what_is_not_for_a_socket() {
+    let Some(mut pair) = Pair::load(Sharing::Addresses) else { return };
+    bind_all(&mut pair);
+    let of_sockets = [1, 2, 3, 4, 5, 6, 11].map(Decision::Slot);
+    let mut passed = 0;
+    for (name, frame, [decision, _]) in vectors() {
+        let is_for_socket = of_sockets.contains(&decision) || name == "UDP for a channel without a ring";
+        passed += usize::from(!is_for_socket);
+        assert_eq!(pair.decide(&frame), if is_for_socket { decision } else { Decision::Pass }, "{name}");
+    }
+    assert!(passed > 30, "{passed} passed");
+    let four = |error: [u8; 2], sent: Vec<u8>| {
+        ipv4(v4(9), v4(2), 1, 0, 0, &[&error[..], &[0; 6], &sent[14..]].concat())
+    };
+    let six =
+        |error: [u8; 2], sent: Vec<u8>| ipv6(v6(9), v6(2), 58, &[&error[..], &[0; 6], &sent[14..]].concat());
+    let (control, path) = (Decision::Slot(8), Decision::Slot(10));
+    let of_udp = |port| ipv4(v4(2), v4(1), 17, 0, 0, &udp(port, 7));
+    for (name, frame, decision) in [
+        ("port unreachable", four([3, 3], of_udp(9)), control),
+        ("port unreachable, of a port of the kernel", four([3, 3], of_udp(10)), Decision::Pass),
+        ("too big", four([3, 4], of_udp(9)), path),
+        ("too long in transit", four([11, 0], of_udp(9)), control),
+        ("about what a peer gets", four([3, 3], of_udp(14)), control),
+        ("about what another peer gets", four([3, 3], of_udp(15)), Decision::Pass),
+        ("about a connection", four([3, 1], ipv4(v4(2), v4(1), 6, 0, 0, &tcp(9, 7, 2))), control),
+        ("about a listener's", four([3, 1], ipv4(v4(2), v4(1), 6, 0, 0, &tcp(9, 8, 2))), control),
+        ("about the kernel's", four([3, 1], ipv4(v4(2), v4(1), 6, 0, 0, &tcp(10, 8, 2))), Decision::Pass),
+        (
+            "about what a stranger has sent",
+            four([3, 3], ipv4(v4(77), v4(1), 17, 0, 0, &udp(9, 7))),
+            Decision::Pass,
+        ),
+        ("no error, but an echo", four([8, 0], of_udp(9)), Decision::Pass),
+        ("too big over IPv6", six([2, 0], ipv6(v6(2), v6(1), 17, &udp(9, 7))), path),
+        ("unreachable over IPv6", six([1, 4], ipv6(v6(2), v6(1), 17, &udp(9, 7))), control),
+        ("of the kernel over IPv6", six([1, 4], ipv6(v6(2), v6(1), 17, &udp(10, 7))), Decision::Pass),
+        ("an echo over IPv6", six([128, 0], ipv6(v6(2), v6(1), 17, &udp(9, 7))), Decision::Pass),
+    ] {
+        assert_eq!(pair.decide(&frame), decision, "{name}");
+    }
+}
+
+/// Nothing of the kernel's is taken before the host's sockets are known.
+#[test]
+fn a_kernel_that_shares_its_addresses_gets_all_until_the_host_demultiplexes() {
+    let Some(pair) = Pair::load(Sharing::Addresses) else { return };
+    let mut program = Program::load(Sharing::Addresses).unwrap();
+    Program::xdp(&mut program.object, "classify").unwrap().load().unwrap();
+    for change in [Change::Hardware(OURS), Change::AddAddress(v4(2).into())] {
+        program.apply(change).unwrap();
+    }
+    let fresh = Pair { program, ..pair };
+    for (name, frame, _) in vectors() {
+        assert_eq!(Decision::of(fresh.run("classify", &frame)), Decision::Pass, "{name}");
     }
 }
 
 #[test]
 fn without_bindings_all_of_ours_go_to_the_shared_ring() {
-    let Some(mut pair) = Pair::load(false) else { return };
+    let Some(mut pair) = Pair::load(Sharing::Nothing) else { return };
     assert_eq!(pair.decide(&ipv4(v4(1), v4(2), 17, 0, 0, &udp(7, 9))), Decision::Pass, "not ours yet");
     pair.apply(Change::Hardware(OURS));
     assert_eq!(pair.decide(&ipv4(v4(1), v4(2), 17, 0, 0, &udp(7, 9))), NOT_LOCAL);
@@ -339,7 +491,7 @@ fn without_bindings_all_of_ours_go_to_the_shared_ring() {
 /// The next channel of a slot does not get the fragments of the last one.
 #[test]
 fn a_closed_channel_is_forgotten_with_its_fragments() {
-    let Some(mut pair) = Pair::load(false) else { return };
+    let Some(mut pair) = Pair::load(Sharing::Nothing) else { return };
     bind_all(&mut pair);
     let first = ipv4(v4(1), v4(2), 17, 4, 0x2000, &udp(7, 9));
     let later = ipv4(v4(1), v4(2), 17, 4, 3, &[0; 8]);
@@ -355,7 +507,7 @@ fn a_closed_channel_is_forgotten_with_its_fragments() {
 /// Nothing follows a first fragment that has no channel.
 #[test]
 fn a_first_fragment_without_channel_is_not_followed() {
-    let Some(mut pair) = Pair::load(false) else { return };
+    let Some(mut pair) = Pair::load(Sharing::Nothing) else { return };
     bind_all(&mut pair);
     pair.apply(Change::Unbind(Binding::Control));
     let first = ipv4(v4(1), v4(2), 17, 4, 0x2000, &udp(7, 10));
@@ -370,7 +522,7 @@ const XDP_REDIRECT: u32 = 4;
 
 #[test]
 fn a_slot_without_socket_is_served_by_the_shared_ring_and_drops_are_counted() {
-    let Some(mut pair) = Pair::load(false) else { return };
+    let Some(mut pair) = Pair::load(Sharing::Nothing) else { return };
     bind_all(&mut pair);
     let [own, other] = [9, 10].map(|port| ipv4(v4(1), v4(2), 17, 0, 0, &udp(7, port)));
     let one = socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();
@@ -422,15 +574,15 @@ fn a_device_has_the_program_as_long_as_it_is_held() {
         run("ip link add xxa type veth peer name xxb");
         let is_attached = |device: &str| run(&format!("ip -d link show {device}")).contains("prog/xdp");
         for (device, mode) in [("xxa", Mode::Native), ("lo", Mode::Generic)] {
-            let Some(mut pair) = Pair::load(false) else { return };
+            let Some(mut pair) = Pair::load(Sharing::Nothing) else { return };
             assert_eq!(pair.program.attach(device).unwrap(), mode, "{device}");
             assert!(is_attached(device), "{device}");
-            let second = Pair::load(false).unwrap().program.attach(device).unwrap_err();
+            let second = Pair::load(Sharing::Nothing).unwrap().program.attach(device).unwrap_err();
             assert!(matches!(second, LinkError::Busy { .. }), "{second}");
             drop(pair);
             assert!(!is_attached(device), "{device}");
         }
-        let missing = Pair::load(false).unwrap().program.attach("xxc").unwrap_err();
+        let missing = Pair::load(Sharing::Nothing).unwrap().program.attach("xxc").unwrap_err();
         assert!(matches!(missing, LinkError::NoDevice { .. }), "{missing}");
     };
     let name = thread::current().name().unwrap_or("a test").to_owned();
@@ -461,7 +613,7 @@ fn the_object_is_what_its_source_compiles_to() {
 
 #[test]
 fn a_ring_that_is_full_gets_no_more_frames_until_some_are_taken() {
-    let Some(mut pair) = Pair::load(false) else { return };
+    let Some(mut pair) = Pair::load(Sharing::Nothing) else { return };
     bind_all(&mut pair);
     let frame = ipv4(v4(1), v4(2), 17, 0, 0, &udp(7, 9));
     let socket = socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();

@@ -103,9 +103,27 @@ fn transport() -> impl Strategy<Value = (u8, Vec<u8>)> {
         2 => (select(vec![1, 58]), kinds, 3..6_u8).prop_map(|(of, kind, code)| (of, vec![kind, code, 0, 0])),
         1 => (select(vec![0, 1, 2, 6, 17, 43, 44, 51, 58, 59, 60]), vec(any::<u8>(), 0..16)),
     ];
+    let whole = prop_oneof![6 => whole, 1 => error()];
     (whole, option::weighted(0.2, 0..16_usize)).prop_map(|((of, mut payload), len)| {
         payload.truncate(len.unwrap_or(payload.len()));
         (of, payload)
+    })
+}
+
+/// Generates ICMP errors that quote a packet.
+fn error() -> impl Strategy<Value = (u8, Vec<u8>)> {
+    let four = (select(hosts_v4()), select(hosts_v4()));
+    let six = (select(hosts_v6()), select(hosts_v6()));
+    let head = (select(vec![1, 2, 3, 8, 11, 12, 128]), 3..6_u8);
+    let sent = (select(vec![6, 17, 17, 1]), port(), port());
+    (any::<bool>(), four, six, head, sent).prop_map(|(is_four, four, six, (kind, code), (of, from, to))| {
+        let transport = if of == 6 { tcp(from, to, 2) } else { udp(from, to) };
+        let quoted = if is_four {
+            ipv4(four.0, four.1, of, 0, 0, &transport)
+        } else {
+            ipv6(six.0, six.1, of, &transport)
+        };
+        (if is_four { 1 } else { 58 }, [&[kind, code, 0, 0, 0, 0, 0, 0], &quoted[14..]].concat())
     })
 }
 
@@ -181,15 +199,16 @@ fn basis() -> impl Iterator<Item = Change> {
 
 #[test]
 fn generated_frames_are_classified_as_the_model_does() {
-    let Some(pair) = Pair::load(false) else { return };
+    let Some(pair) = Pair::load(Sharing::Nothing) else { return };
     let pair = RefCell::new(pair);
     // Slots of their own, the shared slot, passed, dropped.
     let seen = [const { Cell::new(0) }; 4];
-    let cases = (any::<bool>(), vec(step(), 0..60), vec(frame(), 1..60));
+    let sharing = select(vec![Sharing::Nothing, Sharing::Mac, Sharing::Addresses]);
+    let cases = (sharing, vec(step(), 0..60), vec(frame(), 1..60));
     let config = Config { cases: 400, failure_persistence: None, ..Config::default() };
-    let compared = TestRunner::new(config).run(&cases, |(shares_mac, steps, frames)| {
+    let compared = TestRunner::new(config).run(&cases, |(sharing, steps, frames)| {
         let pair = &mut *pair.borrow_mut();
-        pair.clear(shares_mac);
+        pair.clear(sharing);
         basis().for_each(|change| pair.apply(change));
         pair.open(FORWARD, 50);
         for step in steps {

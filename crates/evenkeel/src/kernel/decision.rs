@@ -1,6 +1,6 @@
 //! A decision about packets to a prefix.
 
-use evenkeel::raw::ip::Via;
+use evenkeel_core::stack::Via;
 
 pub(super) const LOCAL: u32 = 255;
 pub(super) const MAIN: u32 = 254;

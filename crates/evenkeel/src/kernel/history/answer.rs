@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use evenkeel::raw::wire::IpAddress;
+use evenkeel_core::wire::IpAddress;
 use evenkeel_testing::Scratch;
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! The kernel's decision about packets to a prefix, as far as it follows from the destination alone.
 
-use evenkeel::raw::ip::{InterfaceId, Multipath, NextHop, Via};
-use evenkeel::raw::kernel::{ALL_LINKS, KernelHop, KernelRule, KernelWay, NexthopKind, RuleAction};
-use evenkeel::raw::wire::IpCidr;
+use evenkeel_core::stack::{InterfaceId, Multipath, NextHop, Via};
+use evenkeel_core::wire::IpCidr;
+use evenkeel_link::{ALL_LINKS, KernelHop, KernelRule, KernelWay, NexthopKind, RuleAction};
 
 use super::decision::{DEFAULT, Decision, Found, Kind, LOCAL, MAIN};
 use super::fib::Fib;

@@ -1,33 +1,38 @@
-//! A follower of the kernel's tables, through which a routing daemon controls the router.
+//! A follower of the kernel's tables: a host takes over the kernel's addresses on its devices, the neighbours
+//! that the kernel knows there, and the kernel's routes.
 //!
-//! The kernel keeps its addresses on the devices and stays a host there: it answers ARP and pings, and BIRD
-//! or FRR speak to their neighbours through it. The router forwards packets for other hosts, and ignores
-//! packets for the kernel's addresses ([`forward_only`](evenkeel::raw::ip::Config::forward_only)). The
-//! kernel also sees every frame, so it must not forward.
+//! The kernel keeps the addresses and sees the frames of the devices, too. In the router, through which a
+//! routing daemon forwards, the kernel stays the host of its addresses: it answers ARP and pings, and BIRD or
+//! FRR speak to their neighbours through it. The router forwards packets for other hosts, and ignores packets
+//! for the kernel's addresses ([`forward_only`](evenkeel_core::stack::Config::forward_only)). The kernel must
+//! not forward them a second time.
 
 mod decision;
+mod error;
 mod fib;
+mod followed;
 mod lookup;
+mod sharing;
 mod table;
 
 use core::ops::Bound;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use evenkeel::Engine;
-use evenkeel::raw::device::{device_index, refuse_kernel_forwarding};
-use evenkeel::raw::host::Host;
-use evenkeel::raw::ip::{InterfaceId, Route, RouteError, Via};
-use evenkeel::raw::kernel::{Entry, KernelTables, News};
-use evenkeel::raw::time::Instant;
-use evenkeel::raw::wait::EventFd;
-use evenkeel::raw::wire::{IpAddress, IpCidr};
+use evenkeel_core::host::Host;
+use evenkeel_core::stack::{InterfaceId, NeighborUpdate, Route, RouteError, Via};
+use evenkeel_core::time::Instant;
+use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
+use evenkeel_link::{Entry, KernelTables, News, device_index};
 
-use super::error::RouterError;
-use super::report::{KernelReport, lock};
+use crate::driver::Driver;
 use decision::Decision;
+pub use error::FollowError;
 use fib::{Fib, Swept};
+pub use followed::{FollowedTables, KernelReport};
+use followed::{Moves, lock};
+pub(crate) use sharing::share;
+pub use sharing::{addresses_on, sharing};
 use table::{Round, truncated};
 
 /// The entries taken over from the kernel, with the reading in which each was last seen.
@@ -38,6 +43,7 @@ struct Follower {
     interfaces: BTreeMap<u32, InterfaceId>,
     addresses: BTreeMap<(InterfaceId, IpCidr), Round>,
     neighbors: BTreeMap<(InterfaceId, IpAddress), Round>,
+    taken: Neighbors,
     fib: Fib,
     /// Prefixes for which the host had no room.
     left_out: BTreeSet<IpCidr>,
@@ -45,6 +51,15 @@ struct Follower {
     /// The removal in progress of entries that were not in the last whole reading.
     sweep: Option<Sweep>,
     report: Arc<Mutex<KernelReport>>,
+}
+
+/// The neighbours of the kernel's that a host takes over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Neighbors {
+    /// All that the kernel is sure of. The host asks for others itself.
+    All,
+    /// Those that the host has requested from the kernel, of which this is the answer.
+    OnRequest,
 }
 
 /// The position up to which outdated entries have been removed; the next ones come after it.
@@ -59,45 +74,32 @@ enum Sweep {
 /// packet is forwarded.
 const PIECE: usize = 32;
 
-/// A handle that notifies a follower when one of its interfaces is on another device of the kernel.
-#[derive(Debug)]
-pub(super) struct Arrivals {
-    arrived: Sender<(u32, InterfaceId)>,
-    event: EventFd,
+/// Makes a driver's host follow the kernel's tables for `devices`. A device's place in the list is the
+/// number of its interface.
+pub(crate) fn follow(driver: &mut Driver, devices: &[&str]) -> Result<FollowedTables, FollowError> {
+    follow_as(driver, devices, Neighbors::All)
 }
 
-impl Arrivals {
-    pub(super) fn notify(&self, index: u32, interface: InterfaceId) {
-        // A host that has ended does not need it.
-        let _ = self.arrived.send((index, interface));
-        self.event.notify();
-    }
-}
-
-/// Makes an engine's host follow the tables of the devices. Their interfaces are numbered in their order.
-pub(super) fn follow(
-    engine: &mut Engine,
+fn follow_as(
+    driver: &mut Driver,
     devices: &[&str],
-) -> Result<(Arc<Mutex<KernelReport>>, Arrivals), RouterError> {
-    let now = engine.clock().now();
-    for device in devices {
-        refuse_kernel_forwarding(device).map_err(|error| RouterError::Links(error.to_string()))?;
-    }
-    let follower = Follower::open(devices, engine.host_mut(), now)?;
-    let (report, fds) = (follower.report(), follower.tables.fds());
-    let ((sender, arrived), event) = (channel(), EventFd::new()?);
+    neighbors: Neighbors,
+) -> Result<FollowedTables, FollowError> {
+    let Driver { units, outside, .. } = driver;
+    let follower = Follower::open(devices, neighbors, &mut units.host, units.clock.now())?;
+    let (handle, Moves { moved, event }) = FollowedTables::new(follower.report())?;
+    let fds = follower.tables.fds();
     // The engine's thread calls both, so it never waits here.
     let follower = Arc::new(Mutex::new(follower));
-    let notified = Arc::clone(&follower);
     for fd in fds {
         let follower = Arc::clone(&follower);
-        engine.attend_incrementally(fd, move |host, now| lock(&follower).follow(host, now));
+        outside.attend(fd, None, Box::new(move |host, now| lock(&follower).follow(host, now)));
     }
-    engine.attend_event(&event, move |_host, _now| {
-        let mut follower = lock(&notified);
-        arrived.try_iter().for_each(|(index, interface)| follower.moved(index, interface));
+    outside.attend_event(&event, move |_host, _now| {
+        let mut follower = lock(&follower);
+        moved.try_iter().for_each(|(index, interface)| follower.moved(index, interface));
     });
-    Ok((report, Arrivals { arrived: sender, event }))
+    Ok(handle)
 }
 
 impl Follower {
@@ -111,12 +113,13 @@ impl Follower {
     }
 
     /// Reads the kernel's tables for `devices`. A device's place in the list is the number of its interface.
-    fn open(devices: &[&str], host: &mut Host, now: Instant) -> Result<Self, RouterError> {
+    fn open(devices: &[&str], taken: Neighbors, host: &mut Host, now: Instant) -> Result<Self, FollowError> {
         let mut follower = Self {
             tables: KernelTables::open()?,
             interfaces: BTreeMap::new(),
             addresses: BTreeMap::new(),
             neighbors: BTreeMap::new(),
+            taken,
             fib: Fib::default(),
             left_out: BTreeSet::new(),
             round: 0,
@@ -124,7 +127,7 @@ impl Follower {
             report: Arc::default(),
         };
         for (number, device) in devices.iter().enumerate() {
-            let number = u8::try_from(number).map_err(|_| RouterError::Links("too many links".to_owned()))?;
+            let number = u8::try_from(number).map_err(|_| FollowError::TooManyLinks)?;
             let (index, interface) = (device_index(device)?, InterfaceId(number));
             follower.interfaces.insert(index, interface);
             follower.fib.moved(index, interface);
@@ -178,7 +181,7 @@ impl Follower {
     }
 
     fn report_changes(&self, changes: u64) {
-        let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut report = lock(&self.report);
         report.routes = self.fib.routes();
         report.closed = self.fib.closed() + self.left_out.len() as u64;
         report.neighbors = self.neighbors.len() as u64;
@@ -187,7 +190,7 @@ impl Follower {
     }
 
     fn skip(&self) {
-        self.report.lock().unwrap_or_else(PoisonError::into_inner).skipped += 1;
+        lock(&self.report).skipped += 1;
     }
 
     fn hear(&mut self, news: News, host: &mut Host, now: Instant) {
@@ -211,10 +214,7 @@ impl Follower {
             }
             News::Is { entry: Entry::Neighbor { index, address, hardware: Some(hardware) }, .. } => {
                 if let Some(&interface) = self.interfaces.get(&index) {
-                    match host.set_neighbor(interface, address, hardware, now) {
-                        Ok(()) => drop(self.neighbors.insert((interface, address), self.round)),
-                        Err(_) => self.skip(),
-                    }
+                    self.neighbor(interface, address, hardware, host, now);
                 }
             }
             // The kernel is not sure of the address any more, so a host with packets for the neighbour
@@ -237,6 +237,24 @@ impl Follower {
                     let _ = self.tables.read_again();
                 }
             }
+        }
+    }
+
+    fn neighbor(
+        &mut self,
+        interface: InterfaceId,
+        address: IpAddress,
+        hardware: EthernetAddress,
+        host: &mut Host,
+        now: Instant,
+    ) {
+        if self.taken == Neighbors::OnRequest {
+            let update = NeighborUpdate::resolved(interface, address, hardware, true);
+            return host.sync_neighbor(update, now);
+        }
+        match host.set_neighbor(interface, address, hardware, now) {
+            Ok(()) => drop(self.neighbors.insert((interface, address), self.round)),
+            Err(_) => self.skip(),
         }
     }
 
@@ -380,11 +398,15 @@ mod history;
 
 #[cfg(test)]
 mod tests {
-    use evenkeel::raw::cable;
-    use evenkeel::raw::host::Config;
+    use evenkeel_core::cable;
+    use evenkeel_core::host::Config;
+    use evenkeel_core::time::Duration;
+    use evenkeel_link::LinkError;
     use evenkeel_testing::{Scratch, in_namespace, run};
 
     use super::*;
+    use crate::test_host::engine;
+    use crate::{Engine, Error};
 
     fn routes(verb: &str, count: u32) -> String {
         (0..count).map(|n| format!("route {verb} 20.{}.{}.0/24 dev d0\n", n >> 8, n & 255)).collect()
@@ -405,7 +427,7 @@ mod tests {
             let mut host = Host::new(Config::default()).unwrap();
             let (end, _other) = cable::pair(cable::Options::new("a", 1), cable::Options::new("b", 2));
             host.add_interface(Box::new(end), &[], Instant::ZERO).unwrap();
-            let mut follower = Follower::open(&["d0"], &mut host, Instant::ZERO).unwrap();
+            let mut follower = Follower::open(&["d0"], Neighbors::All, &mut host, Instant::ZERO).unwrap();
             let all = host.route_count();
             assert!(all > COUNT as usize && follower.fib.routes() == lock(&follower.report).routes);
             // All routes of d0 are removed with it, most of them without an announcement.
@@ -421,5 +443,49 @@ mod tests {
             }
             assert!(most <= 64, "{most} at once");
         });
+    }
+    /// Runs an engine until its host has a route to `to`.
+    fn run_until_routed(engine: &mut Engine, to: &str) {
+        let to: IpCidr = to.parse().unwrap();
+        let has = |host: &Host| host.routes().any(|route| route.to == to);
+        let until = engine.clock().now() + Duration::from_secs(60);
+        engine.run(until, has).unwrap();
+        assert!(has(engine.host()), "no route to {to}");
+    }
+
+    #[test]
+    fn an_engine_follows_the_kernel_on_a_device_and_on_the_one_that_takes_its_place() {
+        in_namespace(&[&[("ip", "iproute2")]], || {
+            let make = || {
+                run("ip link add d0 type veth peer name d1");
+                run("ip link set d1 up");
+                run("ip link set d0 up");
+            };
+            make();
+            let mut engine = engine();
+            let (end, _other) = cable::pair(cable::Options::new("a", 1), cable::Options::new("b", 2));
+            let interface = engine.add_cable(end, &[]).unwrap();
+            let followed = engine.follow_kernel(&["d0"]).unwrap();
+            run("ip route add 20.1.0.0/16 dev d0");
+            run_until_routed(&mut engine, "20.1.0.0/16");
+            let before = followed.report();
+            assert!(before.routes > 0 && before.changes > 0, "{before:?}");
+            run("ip link del d0");
+            make();
+            followed.clone().moved(device_index("d0").unwrap(), interface);
+            run("ip route add 20.2.0.0/16 dev d0");
+            run_until_routed(&mut engine, "20.2.0.0/16");
+            assert!(followed.report().changes > before.changes);
+        });
+    }
+
+    #[test]
+    fn devices_that_cannot_be_followed_are_refused() {
+        let error = |devices: &[&str]| engine().follow_kernel(devices).unwrap_err();
+        assert!(matches!(error(&["nosuch0"]), FollowError::Link(LinkError::NoDevice { .. })));
+        assert_eq!(Error::from(error(&["nosuch0"])).errno().1, "ENODEV");
+        let too_many = error(&["lo"; 257]);
+        assert!(matches!(too_many, FollowError::TooManyLinks));
+        assert!(matches!(Error::from(too_many), Error::Interface(_)));
     }
 }

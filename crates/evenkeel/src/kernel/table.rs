@@ -4,8 +4,8 @@ use core::cmp::Reverse;
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-use evenkeel::raw::kernel::{KernelRoute, KernelWay, Place};
-use evenkeel::raw::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
+use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
+use evenkeel_link::{KernelRoute, KernelWay, Place};
 
 /// A reading of the whole tables.
 pub(super) type Round = u64;

@@ -7,15 +7,15 @@ mod change;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use evenkeel::raw::cable;
-use evenkeel::raw::device::device_index;
-use evenkeel::raw::host::{Config, Host};
-use evenkeel::raw::ip::{InterfaceId, Route, Via};
-use evenkeel::raw::time::Instant;
-use evenkeel::raw::wire::IpAddress;
+use evenkeel_core::cable;
+use evenkeel_core::host::{Config, Host};
+use evenkeel_core::stack::{InterfaceId, Route, Via};
+use evenkeel_core::time::Instant;
+use evenkeel_core::wire::IpAddress;
+use evenkeel_link::device_index;
 use evenkeel_testing::{Scratch, attempt, in_namespace, pause, run};
 
-use super::Follower;
+use super::{Follower, Neighbors};
 use answer::{Answer, Answered, Hop, answers};
 use change::{Changes, DESTINATIONS};
 
@@ -74,7 +74,7 @@ impl Bench {
             let (end, _other) = cable::pair(cable::Options::new("a", 1), cable::Options::new("b", 2));
             host.add_interface(Box::new(end), &[], Instant::ZERO).unwrap();
         }
-        let follower = Follower::open(&LINKS, &mut host, Instant::ZERO).unwrap();
+        let follower = Follower::open(&LINKS, Neighbors::All, &mut host, Instant::ZERO).unwrap();
         let indices = LINKS.map(|link| device_index(link).ok());
         Self { host, follower, scratch, indices, history: String::new(), seed, odd }
     }

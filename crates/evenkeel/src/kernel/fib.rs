@@ -8,11 +8,11 @@
 use core::ops::Bound;
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel::raw::ip::InterfaceId;
-use evenkeel::raw::kernel::{
+use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::wire::IpCidr;
+use evenkeel_link::{
     Entry, KernelNexthop, KernelRoute, KernelRule, KernelWay, NexthopKind, Place, RuleAction,
 };
-use evenkeel::raw::wire::IpCidr;
 
 use super::decision::{Decision, Found, Kind, LOCAL};
 use super::table::{
