@@ -444,10 +444,12 @@ mod tests {
             assert!(most <= 64, "{most} at once");
         });
     }
-    /// Runs an engine until its host has a route to `to`.
-    fn run_until_routed(engine: &mut Engine, to: &str) {
-        let to: IpCidr = to.parse().unwrap();
-        let has = |host: &Host| host.routes().any(|route| route.to == to);
+
+    /// Runs an engine until its host has a route to `to` on the link of an interface. A route through another
+    /// device of the kernel would be closed.
+    fn run_until_routed(engine: &mut Engine, to: &str, interface: InterfaceId) {
+        let (to, via): (IpCidr, _) = (to.parse().unwrap(), Via::Link(interface));
+        let has = |host: &Host| host.routes().any(|route| route.to == to && route.via == via);
         let until = engine.clock().now() + Duration::from_secs(60);
         engine.run(until, has).unwrap();
         assert!(has(engine.host()), "no route to {to}");
@@ -467,14 +469,14 @@ mod tests {
             let interface = engine.add_cable(end, &[]).unwrap();
             let followed = engine.follow_kernel(&["d0"]).unwrap();
             run("ip route add 20.1.0.0/16 dev d0");
-            run_until_routed(&mut engine, "20.1.0.0/16");
+            run_until_routed(&mut engine, "20.1.0.0/16", interface);
             let before = followed.report();
             assert!(before.routes > 0 && before.changes > 0, "{before:?}");
             run("ip link del d0");
             make();
             followed.clone().moved(device_index("d0").unwrap(), interface);
             run("ip route add 20.2.0.0/16 dev d0");
-            run_until_routed(&mut engine, "20.2.0.0/16");
+            run_until_routed(&mut engine, "20.2.0.0/16", interface);
             assert!(followed.report().changes > before.changes);
         });
     }
@@ -486,6 +488,6 @@ mod tests {
         assert_eq!(Error::from(error(&["nosuch0"])).errno().1, "ENODEV");
         let too_many = error(&["lo"; 257]);
         assert!(matches!(too_many, FollowError::TooManyLinks));
-        assert!(matches!(Error::from(too_many), Error::Interface(_)));
+        assert!(matches!(Error::from(too_many), Error::Follow(_)));
     }
 }
