@@ -161,8 +161,8 @@ fn what_the_device_drops_is_in_the_report() {
     });
 }
 
-/// The kernel's address is served beside the kernel: pings are answered by the kernel, requests by the command,
-/// which may be killed under flood.
+/// The kernel's address is served beside the kernel: pings are answered by the kernel, requests by the
+/// command, which may be killed under flood.
 #[test]
 fn a_command_that_shares_the_kernels_addresses_leaves_the_kernel_its_own() {
     at_veth(|| {

@@ -72,8 +72,8 @@ pub struct XdpOptions {
     /// Our hardware address.
     pub address: Address,
     /// Whether the kernel keeps the device's addresses, and shares them with this host: the host gets the
-    /// frames that its sockets are bound to, and ICMP errors about packets that these have sent. All others go
-    /// on to the kernel. Our hardware address is then the device's.
+    /// frames that its sockets are bound to, and ICMP errors about packets that these have sent. All others
+    /// go on to the kernel. Our hardware address is then the device's.
     pub shared: bool,
 }
 

@@ -23,7 +23,7 @@ use evenkeel_core::host::Host;
 use evenkeel_core::stack::{InterfaceId, NeighborUpdate, Route, RouteError, Via};
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
-use evenkeel_link::{Entry, KernelTables, News, device_index};
+use evenkeel_link::{Entry, KernelStack, KernelTables, News, device_index};
 
 use crate::driver::Driver;
 use decision::Decision;
@@ -31,7 +31,6 @@ pub use error::FollowError;
 use fib::{Fib, Swept};
 pub use followed::{FollowedTables, KernelReport};
 use followed::{Moves, lock};
-pub(crate) use sharing::share;
 pub use sharing::{addresses_on, sharing};
 use table::{Round, truncated};
 
@@ -78,6 +77,13 @@ const PIECE: usize = 32;
 /// number of its interface.
 pub(crate) fn follow(driver: &mut Driver, devices: &[&str]) -> Result<FollowedTables, FollowError> {
     follow_as(driver, devices, Neighbors::All)
+}
+
+/// Makes a driver's host share the kernel's addresses on a device, its only one.
+pub(crate) fn share(driver: &mut Driver, device: &str) -> Result<(), FollowError> {
+    addresses_on(device)?;
+    driver.units.host.share_with(Box::new(KernelStack::new(device_index(device)?)));
+    follow_as(driver, &[device], Neighbors::OnRequest).map(drop)
 }
 
 fn follow_as(
