@@ -51,6 +51,10 @@ impl FromStr for Link {
                 Some((key @ ("mac" | "queues"), _)) => {
                     return Err(format!("`{part}`: this link has a {key}= already"));
                 }
+                None if part == "share" => {
+                    let what = "`,share` is for servers and clients: a router has its devices to itself";
+                    return Err(what.to_owned());
+                }
                 _ => addresses.push(own_address(part)?),
             }
         }
@@ -174,6 +178,7 @@ mod tests {
             ("pcap:a.pcapng,queues=4", "`pcap:a.pcapng` names no link to a network"),
             ("tap:t0,mac=device", "packet:NAME and xdp:NAME only"),
             ("xdp:eth1@0,1,10.0.0.1", "`10.0.0.1`: expected an address with its prefix length"),
+            ("xdp:eth1@0,1,share", "a router has its devices to itself"),
             ("xdp:eth1,0,1", "`0`: expected an address with its prefix length"),
             ("packet:eth1@0,1", "`eth1@0`: expected a name of letters"),
             ("xdp:eth1@0,99", "`@0,99`: expected numbers of queues"),

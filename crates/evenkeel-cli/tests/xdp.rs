@@ -13,9 +13,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use common::{command, signal};
-use evenkeel_testing::{Program, Running, attempt, has_xdp, in_namespace, run, wait_for};
+use evenkeel_testing::{Place, Program, Running, attempt, has_xdp, in_namespace, run, wait_for};
 
-const PROGRAMS: [Program; 1] = [("ip", "iproute2")];
+const PROGRAMS: [Program; 2] = [("ip", "iproute2"), ("ping", "iputils-ping")];
 const ECHO: [&str; 7] =
     ["echo", "xdp:ek0", "--address", "10.77.0.2/24", "--architecture", "ni-lrp", "--json"];
 
@@ -158,5 +158,40 @@ fn what_the_device_drops_is_in_the_report() {
         let drop = &report["counters"]["drops"][0];
         assert_eq!((&drop["reason"], &drop["frames"]), (&"ip-not-local".into(), &5.into()), "{report}");
         assert_eq!(drop["place"], "demultiplexer on the interface");
+    });
+}
+
+/// The kernel's address is served beside the kernel: pings are answered by the kernel, requests by the
+/// command, which may be killed under flood.
+#[test]
+fn a_command_that_shares_the_kernels_addresses_leaves_the_kernel_its_own() {
+    at_veth(|| {
+        let far = Place::new();
+        let there =
+            far.here(|| format!("/proc/{}/ns/net", fs::read_link("/proc/thread-self").unwrap().display()));
+        run(&format!("ip link set kernel0 netns {there}"));
+        run("ip addr add 10.77.0.2/24 dev ek0");
+        far.run("ip addr add 10.77.0.1/24 dev kernel0");
+        far.run("ip link set kernel0 up");
+        let theirs = UdpSocket::bind("10.77.0.2:53").unwrap();
+        let echo = ["echo", "xdp:ek0,share", "--json"];
+        let taken = complaint(&mut command(&[&echo[..], &["--port", "53"]].concat()));
+        assert!(taken.contains("another socket is bound to that address and port"), "{taken}");
+        let flood = far.here(|| Flood::start(7));
+        for _ in 0..3 {
+            let mut echo = Running(start(&echo));
+            far.here(|| {
+                converse();
+                assert!(attempt("ping -c 1 -W 5 10.77.0.2").0);
+                UdpSocket::bind("10.77.0.1:0").unwrap().send_to(b"theirs", "10.77.0.2:53").unwrap();
+            });
+            assert_eq!(theirs.recv(&mut [0; 10]).unwrap(), 6);
+            assert!(UdpSocket::bind("10.77.0.2:7").is_err(), "it is reserved");
+            echo.0.kill().unwrap();
+            echo.0.wait().unwrap();
+            wait_for("the port", || UdpSocket::bind("10.77.0.2:7").is_ok());
+        }
+        drop(flood);
+        wait_for("the end of what it had in the kernel", is_clean);
     });
 }

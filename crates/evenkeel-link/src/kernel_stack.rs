@@ -1,8 +1,9 @@
 //! The kernel's stack, as far as a host shares its addresses on a device: it keeps ports for the host's
 //! sockets, joins their groups, and resolves neighbours.
 //!
-//! A port is kept by a socket of the kernel that is bound there and receives nothing: a TCP socket does not listen, and
-//! a filter discards what comes for a UDP socket. The kernel gives the ports back when the process ends.
+//! A port is kept by a socket of the kernel that is bound there and receives nothing: a TCP socket does not
+//! listen, and a filter discards what comes for a UDP socket. The kernel gives the ports back when the
+//! process ends.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -122,9 +122,9 @@ impl Engine {
         kernel::follow(&mut self.driver, devices)
     }
 
-    /// Makes the host share the kernel's addresses on its only device, which was opened as `xdp:NAME,share`. The
-    /// kernel keeps the addresses, and all traffic but that of the host's sockets. From now on the host has the
-    /// same addresses, routes and neighbours. The port of each socket is reserved in the kernel.
+    /// Makes the host share the kernel's addresses on its only device, which was opened as `xdp:NAME,share`.
+    /// The kernel keeps the addresses, and all traffic but that of the host's sockets. From now on the host
+    /// has the same addresses, routes and neighbours. The port of each socket is reserved in the kernel.
     ///
     /// The host needs the settings that [`sharing`](crate::raw::kernel::sharing) returns. Call this before
     /// sockets are opened.

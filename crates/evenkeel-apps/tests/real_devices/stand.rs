@@ -54,7 +54,9 @@ impl Link {
                 run("ip link set kernel0 up");
                 run("ip link set ek0 up");
                 match self {
-                    Self::Xdp => DeviceSpec::Xdp(XdpSpec { name: "ek0".into(), queues: Vec::new() }),
+                    Self::Xdp => {
+                        DeviceSpec::Xdp(XdpSpec { name: "ek0".into(), queues: Vec::new(), shared: false })
+                    }
                     _ => DeviceSpec::Packet("ek0".into()),
                 }
             }

@@ -123,7 +123,9 @@ impl Stand {
                 run("ip link set e0 up");
                 set_up("k0");
                 let device = match way {
-                    Way::Xdp => DeviceSpec::Xdp(XdpSpec { name: "e0".into(), queues: Vec::new() }),
+                    Way::Xdp => {
+                        DeviceSpec::Xdp(XdpSpec { name: "e0".into(), queues: Vec::new(), shared: false })
+                    }
                     _ => DeviceSpec::Packet("e0".into()),
                 };
                 stand(device, None, None)

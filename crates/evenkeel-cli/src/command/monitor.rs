@@ -78,9 +78,9 @@ pub(crate) struct Arguments {
         value_parser = clap::value_parser!(u32).range(4..=1_000_000)
     )]
     queue: u32,
-    /// On packet, xdp and cable: let the receive ring hold N frames, 2 KiB each; rounded up to a power of two.
-    /// On packet the ring is as large, and at least 512 KiB, and holds more frames if they are smaller. On xdp
-    /// the ring of each queue holds from 64 to 4096 frames.
+    /// On packet, xdp and cable: let the receive ring hold N frames, 2 KiB each; rounded up to a power of
+    /// two. On packet the ring is as large, and at least 512 KiB, and holds more frames if they are smaller.
+    /// On xdp each queue has such a ring, of 64 to 4096 frames.
     #[arg(
         long, value_name = "N", default_value_t = 16_384,
         value_parser = clap::value_parser!(u32).range(32..=65_536)

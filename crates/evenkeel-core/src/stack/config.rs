@@ -20,8 +20,8 @@ pub struct Config {
     /// are followed. Packets to these addresses are then ignored: neither ARP nor NDP nor echo is answered,
     /// nothing is delivered, and no group is reported. False.
     pub forward_only: bool,
-    /// Whether this host shares its addresses with another stack, the kernel's, of which it has only the ports
-    /// that its sockets are bound to. The other stack answers ARP and NDP, joins groups and resolves
+    /// Whether this host shares its addresses with another stack, the kernel's, of which it has only the
+    /// ports that its sockets are bound to. The other stack answers ARP and NDP, joins groups and resolves
     /// neighbours ([`Host::share_with`](crate::host::Host::share_with)). This host sends no such message, and
     /// has no address that it is not given. False.
     pub shared: bool,

@@ -44,8 +44,9 @@ fn new_address(index: u32, cidr: IpCidr) -> AddressMessage {
     message
 }
 
-/// Returns the hardware address of a neighbour as the kernel has it; `None` if it has none. Makes the kernel find out what it is not sure of, as if it had a
-/// packet for the neighbour (`NTF_USE`). The kernel announces the result to [`KernelTables`](super::KernelTables).
+/// Returns the hardware address of a neighbour as the kernel has it; `None` if it has none. Makes the kernel
+/// find out what it is not sure of, as if it had a packet for the neighbour (`NTF_USE`). The kernel announces
+/// the result to [`KernelTables`](super::KernelTables).
 ///
 /// # Errors
 /// The kernel has no such device, or the process may not change neighbours.

@@ -76,8 +76,8 @@ pub struct XdpOptions {
     /// kernel then gets none, and `address` is not used. Default false.
     pub everything: bool,
     /// Whether the kernel keeps the device's addresses, and shares them with this host: the host gets the
-    /// frames that its sockets are bound to, and ICMP errors about packets that these have sent. All others go
-    /// on to the kernel. Our hardware address is then the device's.
+    /// frames that its sockets are bound to, and ICMP errors about packets that these have sent. All others
+    /// go on to the kernel. Our hardware address is then the device's.
     pub shared: bool,
 }
 

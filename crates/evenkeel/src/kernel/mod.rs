@@ -23,7 +23,7 @@ use evenkeel_core::host::Host;
 use evenkeel_core::stack::{InterfaceId, NeighborUpdate, Route, RouteError, Via};
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
-use evenkeel_link::{Entry, KernelTables, News, device_index};
+use evenkeel_link::{Entry, KernelStack, KernelTables, News, device_index};
 
 use crate::driver::Driver;
 use decision::Decision;
@@ -31,7 +31,6 @@ pub use error::FollowError;
 use fib::{Fib, Swept};
 pub use followed::{FollowedTables, KernelReport};
 use followed::{Moves, lock};
-pub(crate) use sharing::share;
 pub use sharing::{addresses_on, sharing};
 use table::{Round, truncated};
 
@@ -78,6 +77,13 @@ const PIECE: usize = 32;
 /// number of its interface.
 pub(crate) fn follow(driver: &mut Driver, devices: &[&str]) -> Result<FollowedTables, FollowError> {
     follow_as(driver, devices, Neighbors::All)
+}
+
+/// Makes a driver's host share the kernel's addresses on a device, its only one.
+pub(crate) fn share(driver: &mut Driver, device: &str) -> Result<(), FollowError> {
+    addresses_on(device)?;
+    driver.units.host.share_with(Box::new(KernelStack::new(device_index(device)?)));
+    follow_as(driver, &[device], Neighbors::OnRequest).map(drop)
 }
 
 fn follow_as(
@@ -444,10 +450,12 @@ mod tests {
             assert!(most <= 64, "{most} at once");
         });
     }
-    /// Runs an engine until its host has a route to `to`.
-    fn run_until_routed(engine: &mut Engine, to: &str) {
-        let to: IpCidr = to.parse().unwrap();
-        let has = |host: &Host| host.routes().any(|route| route.to == to);
+
+    /// Runs an engine until its host has a route to `to` on the link of an interface. A route through another
+    /// device of the kernel would be closed.
+    fn run_until_routed(engine: &mut Engine, to: &str, interface: InterfaceId) {
+        let (to, via): (IpCidr, _) = (to.parse().unwrap(), Via::Link(interface));
+        let has = |host: &Host| host.routes().any(|route| route.to == to && route.via == via);
         let until = engine.clock().now() + Duration::from_secs(60);
         engine.run(until, has).unwrap();
         assert!(has(engine.host()), "no route to {to}");
@@ -467,14 +475,14 @@ mod tests {
             let interface = engine.add_cable(end, &[]).unwrap();
             let followed = engine.follow_kernel(&["d0"]).unwrap();
             run("ip route add 20.1.0.0/16 dev d0");
-            run_until_routed(&mut engine, "20.1.0.0/16");
+            run_until_routed(&mut engine, "20.1.0.0/16", interface);
             let before = followed.report();
             assert!(before.routes > 0 && before.changes > 0, "{before:?}");
             run("ip link del d0");
             make();
             followed.clone().moved(device_index("d0").unwrap(), interface);
             run("ip route add 20.2.0.0/16 dev d0");
-            run_until_routed(&mut engine, "20.2.0.0/16");
+            run_until_routed(&mut engine, "20.2.0.0/16", interface);
             assert!(followed.report().changes > before.changes);
         });
     }
@@ -486,6 +494,6 @@ mod tests {
         assert_eq!(Error::from(error(&["nosuch0"])).errno().1, "ENODEV");
         let too_many = error(&["lo"; 257]);
         assert!(matches!(too_many, FollowError::TooManyLinks));
-        assert!(matches!(Error::from(too_many), Error::Interface(_)));
+        assert!(matches!(Error::from(too_many), Error::Follow(_)));
     }
 }

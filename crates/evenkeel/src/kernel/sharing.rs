@@ -9,13 +9,11 @@ use evenkeel_core::receive::Architecture;
 use evenkeel_core::wire::IpCidr;
 use evenkeel_link::{Entry, KernelStack, KernelTables, News, device_index};
 
-use super::{FollowError, Neighbors, follow_as};
-use crate::driver::Driver;
+use super::error::FollowError;
 
-/// Returns the settings of a host that is to share the kernel's addresses ([`Engine::share`]): it sends nothing
-/// about addresses, groups and neighbours, and chooses ports that the kernel does not give to its own sockets.
-///
-/// [`Engine::share`]: crate::Engine::share
+/// Returns the settings of a host that is to share the kernel's addresses
+/// ([`Engine::share`](crate::Engine::share)): it sends nothing about addresses, groups and neighbours, and
+/// chooses ports that the kernel does not give to its own sockets.
 ///
 /// # Errors
 /// [`FollowError::Architecture`] if the host is not to demultiplex on the interface. [`FollowError::Os`] if
@@ -47,11 +45,4 @@ pub fn addresses_on(device: &str) -> Result<Vec<IpCidr>, FollowError> {
         return Err(FollowError::NoAddress(device.to_owned()));
     }
     Ok(addresses)
-}
-
-/// Makes a driver's host share the kernel's addresses on a device, its only one.
-pub(crate) fn share(driver: &mut Driver, device: &str) -> Result<(), FollowError> {
-    addresses_on(device)?;
-    driver.units.host.share_with(Box::new(KernelStack::new(device_index(device)?)));
-    follow_as(driver, &[device], Neighbors::OnRequest).map(drop)
 }

@@ -259,8 +259,8 @@ impl Neighbors {
         new.then_some(Solicitation { key, hardware: None })
     }
 
-    /// Queues a request that another stack resolves a neighbour. If too many are queued, the oldest is lost: it
-    /// comes again after [`RETRANSMIT`].
+    /// Queues a request that another stack resolves a neighbour. If too many are queued, the oldest is lost:
+    /// it comes again after [`RETRANSMIT`].
     pub(crate) fn request(&mut self, key: Key) {
         if self.requests.len() >= self.entries_max {
             self.requests.pop_front();
