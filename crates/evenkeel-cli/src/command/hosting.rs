@@ -20,7 +20,7 @@ use crate::{address, quantity, suggest};
 /// Arguments that give the place of a host and the length of its run.
 #[derive(Debug, Args)]
 pub(crate) struct HostArguments {
-    /// Receive frames from LINK: tap:NAME, packet:NAME, xdp:NAME, xdp:NAME,share (beside the kernel, with its
+    /// Receive frames from LINK: tap:NAME, packet:NAME, xdp:NAME, xdp:NAME,share (next to the kernel, with its
     /// addresses), pcap:FILE or cable.
     #[arg(value_name = "LINK", required = true, value_parser = suggest::link(), hide_possible_values = true)]
     link: Option<LinkSpec>,
