@@ -305,7 +305,7 @@ const OTHERS: &[(&str, i32, &str)] = &[
     ("echo xdp:eth1,share --gateway 10.0.0.1", 2, "they are the kernel's: no --mac and no --gateway"),
     ("echo xdp:eth1,share --mac random", 2, "they are the kernel's: no --mac and no --gateway"),
     ("echo xdp:lo,share --architecture eager", 1, "needs the architecture ni-lrp, not eager"),
-    ("route xdp:eth1,share", 2, "a router has its devices to itself"),
+    ("route --link xdp:eth1,share --link tap:t0,10.0.2.1/24", 2, "a router has its devices to itself"),
     ("echo cable:0", 2, "from 1 to 64"),
     ("echo cable extra", 2, "extra"),
     ("echo cable --por 9", 2, "--port"),

@@ -108,6 +108,10 @@ pub(crate) const ECHO_GUIDE: Guide = Guide {
             says: "In another terminal, talk to it.",
             command: "ping -c 3 10.77.0.2; echo hello | nc -u -w1 10.77.0.2 7",
         },
+        Example {
+            says: "As root, answer at the kernel's address on eth0, next to its programs.",
+            command: "evenkeel echo xdp:eth0,share",
+        },
     ],
     exit_status: texts::EXIT_STATUS,
     signals: texts::SIGNALS,
