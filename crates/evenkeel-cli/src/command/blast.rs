@@ -138,6 +138,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             "cannot blast into a capture; use cable, tap:NAME or packet:NAME, with --dump to keep the frames";
         return Err(Failure::Usage(line.to_owned()));
     }
+    super::refuse_if_shared(&arguments.link, arguments.from.is_some(), "--from")?;
     let limits = published::limits(None, None)?;
     // The error is ignored: if the reader has gone, the final report fails, too.
     let so_far = |flooded: &Flooded| _ = arguments.print(flooded);

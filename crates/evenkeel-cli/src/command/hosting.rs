@@ -91,13 +91,9 @@ impl HostArguments {
     }
 
     pub(super) fn place(&self) -> Result<Place, Failure> {
-        if self.shared_device().is_some() && !self.address.is_empty() {
-            return Err(Failure::Usage(
-                "with `,share` the addresses are the kernel's: no --address".to_owned(),
-            ));
-        }
-        let own = self.addresses();
-        super::place(self.link()?, &own, &self.kernel_address, &self.gateway, self.mac, self.dump.as_ref())
+        let (link, own) = (self.link()?, self.addresses());
+        super::refuse_if_shared(link, !self.address.is_empty(), "--address")?;
+        super::place(link, &own, &self.kernel_address, &self.gateway, self.mac, self.dump.as_ref())
     }
 }
 

@@ -34,6 +34,20 @@ enum Place {
     Device(DeviceSetup),
 }
 
+/// Returns whether the kernel keeps the addresses of the link's device, and shares them.
+fn is_shared(link: &LinkSpec) -> bool {
+    matches!(link, LinkSpec::Device(device) if device.is_shared())
+}
+
+/// Refuses an option that would give a host an address or a route of its own, if it has those of the kernel.
+fn refuse_if_shared(link: &LinkSpec, is_given: bool, option: &str) -> Result<(), Failure> {
+    if is_given && is_shared(link) {
+        let line = format!("with `,share` addresses and routes are the kernel's: no {option}");
+        return Err(Failure::Usage(line));
+    }
+    Ok(())
+}
+
 /// Returns the place for a link, after checking the options that belong to it. `own` are the addresses of the
 /// host there.
 fn place(
@@ -54,12 +68,8 @@ fn place(
         }
         _ => return Err(Failure::Usage("--mac is for packet:NAME, xdp:NAME and tap:NAME only".to_owned())),
     }
-    let is_shared = matches!(link, LinkSpec::Device(device) if device.is_shared());
-    if is_shared && (mac.is_some() || !gateways.is_empty()) {
-        return Err(Failure::Usage(
-            "with `,share` they are the kernel's: no --mac and no --gateway".to_owned(),
-        ));
-    }
+    refuse_if_shared(link, mac.is_some(), "--mac")?;
+    refuse_if_shared(link, !gateways.is_empty(), "--gateway")?;
     if !kernel_addresses.is_empty() && !matches!(link, LinkSpec::Device(DeviceSpec::Tap(_))) {
         return Err(Failure::Usage("--kernel-address is for tap:NAME only".to_owned()));
     }

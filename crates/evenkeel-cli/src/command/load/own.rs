@@ -130,11 +130,13 @@ impl Own {
         receiving: &Receiving,
         seed: u64,
     ) -> Result<(HostSetup, load::Place), Failure> {
+        crate::command::refuse_if_shared(link, self.from.is_some(), "--from")?;
         // One address of each family that the server has.
         let ours = [(true, "10.77.0.2/24"), (false, "fd77::2/64")].into_iter();
         let ours = ours.filter(|(v4, _)| to.iter().any(|to| to.is_ipv4() == *v4));
         let addresses = match self.from {
             Some(from) => vec![from],
+            None if crate::command::is_shared(link) => Vec::new(),
             None => {
                 ours.map(|(_, text)| address::cidr(text).map_err(Failure::Usage)).collect::<Result<_, _>>()?
             }

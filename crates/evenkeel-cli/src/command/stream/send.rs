@@ -249,6 +249,7 @@ impl Arguments {
         if self.sink && !self.is_on_cable() {
             return Err(Failure::Usage("--sink is for cable only".to_owned()));
         }
+        crate::command::refuse_if_shared(&self.link, self.from.is_some(), "--from")?;
         let from = self.our_address()?;
         if matches!(from, IpCidr::Ipv6(_)) != self.is_v6() {
             let line = format!("--from {from} and --to {} are of different families", self.to);
