@@ -20,7 +20,7 @@ use crate::{address, quantity, suggest};
 /// Arguments that give the place of a host and the length of its run.
 #[derive(Debug, Args)]
 pub(crate) struct HostArguments {
-    /// Receive from LINK: tap:NAME, packet:NAME, xdp:NAME[,share], pcap:FILE or cable.
+    /// Receive from LINK: tap:NAME, packet:NAME, xdp:NAME(,share), pcap:FILE or cable.
     #[arg(value_name = "LINK", required = true, value_parser = suggest::link(), hide_possible_values = true)]
     link: Option<LinkSpec>,
     /// Use ADDRESS with its prefix length, IPv4 or IPv6; repeat for more [default: 10.77.0.2/24 and
