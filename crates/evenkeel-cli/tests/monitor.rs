@@ -985,7 +985,8 @@ fn a_capture_inside_an_echo_service() {
         run("ping -c 10 -i 0.01 -W 5 10.77.0.2");
         let result = common::report(&["echo"], echo.stop().0);
         let captured = number(&result["capture"], "captured");
-        assert!(captured >= 22, "{result}");
+        // The process that captures begins after the device does, so the first answer may precede it.
+        assert!(captured >= 20, "{result}");
         assert_eq!(frames_in(Path::new(&file), "icmp.type == 8"), captured / 2);
         assert_eq!(
             frames_in(Path::new(&file), "icmp.type == 0 && frame.packet_flags_direction == 2"),

@@ -32,6 +32,7 @@ fn every_test_that_the_page_names_exists() {
     let tcp = root.join("../evenkeel-tcp/src");
     sources(&root.join("src"), &mut text);
     sources(&tcp, &mut text);
+    sources(&root.join("../evenkeel/src/kernel"), &mut text);
     sources(&root.join("../evenkeel-apps/src/route"), &mut text);
     let paragraphs: Vec<&str> = page.split("\n\n").filter_map(|text| text.strip_prefix(SHOWN_BY)).collect();
     assert!(paragraphs.len() > 60);

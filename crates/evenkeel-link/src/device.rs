@@ -8,10 +8,9 @@ use evenkeel_core::interface::Interface;
 
 use crate::buffer::MTU_MAX;
 use crate::capture::frames::Frames;
+use crate::closing::{AttachedProgram, shut};
 use crate::error::LinkError;
 use crate::netdev::KernelCounters;
-use crate::socket::shut;
-use crate::xdp::AttachedProgram;
 
 /// The buffers by which a device enlarges the host's pool, for frames in transit between the device and their
 /// queue in either direction.

@@ -46,6 +46,7 @@ pub mod capture;
 mod changes;
 mod claim;
 mod clock;
+mod closing;
 mod connections;
 mod cpu;
 mod device;
@@ -84,6 +85,7 @@ pub use beneath::Beneath;
 pub use buffer::{MTU_MAX, buffer_bytes_for};
 pub use changes::{DeviceChange, DeviceChanges, device_now};
 pub use clock::Clock;
+pub use closing::AttachedProgram;
 pub use connections::{Connections, Happened, allow_descriptors};
 pub use cpu::{
     ThreadMeter, ThreadTime, are_shared_by_session, cpus, pin_to_cpu, prefer_this_thread, run_in_real_time,
@@ -119,4 +121,4 @@ pub use sys::{in_own_session, send_in_segments, set_congestion_control};
 pub use tap::{Tap, TapOptions};
 pub use utc::Utc;
 pub use wait::{Halt, Nap, Notifier, Woken};
-pub use xdp::{AttachedProgram, Xdp, XdpOptions};
+pub use xdp::{Xdp, XdpOptions};

@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use evenkeel_core::bpf::Program;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 
 use crate::device::Status;
@@ -30,13 +29,6 @@ pub(crate) fn be_promiscuous(socket: BorrowedFd<'_>, index: i32) -> io::Result<(
         mr_address: [0; 8],
     };
     sys::set_packet_option(socket, libc::PACKET_ADD_MEMBERSHIP, request)
-}
-
-/// Closes the receive ring of a packet socket for new frames; its frames stay. Does nothing to other
-/// descriptors.
-pub(crate) fn shut(device: &OwnedFd) {
-    // The call fails for a descriptor that is no socket, which has no such ring.
-    let _ = sys::attach_filter(device.as_fd(), &Program::everything(0));
 }
 
 /// The kernel's counters of a packet socket, summed over the readings so far.

@@ -38,7 +38,7 @@ mod witness;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::demux::Change;
 use evenkeel_core::drop::Reason;
@@ -56,6 +56,7 @@ use self::umem::{Awake, FILL_PKTS, MIB, MTU_MAX, SPARE_PKTS};
 use self::witness::Witness;
 use crate::capture::frames::Frames;
 use crate::claim::Claim;
+use crate::closing::AttachedProgram;
 use crate::device::{Descriptors, Device, DeviceInfo, IN_TRANSIT_PKTS, QUEUES_MAX, Status};
 use crate::error::LinkError;
 use crate::hardware::Address;
@@ -132,20 +133,6 @@ impl Xdp {
         let address = address.on(name, kernel_address).map_err(LinkError::random)?;
         let claim = Some(Claim::of(name, index, address)?);
         opening.open(address, mtu, claim)
-    }
-}
-
-/// A handle to the XDP program of a device, which does not keep the program attached. The default is that of
-/// a device without one.
-#[derive(Debug, Clone, Default)]
-pub struct AttachedProgram(Weak<Mutex<Program>>);
-
-impl AttachedProgram {
-    /// Detaches the program: the kernel gets all frames of the device again. Frames in rings stay there.
-    pub(crate) fn detach(&self) {
-        if let Some(program) = self.0.upgrade() {
-            program.lock().unwrap_or_else(PoisonError::into_inner).detach();
-        }
     }
 }
 
@@ -342,6 +329,7 @@ impl Device for Xdp {
         let descriptors = Descriptors::new(self.queues.iter().map(|queue| Arc::clone(queue.socket())));
         descriptors.insert(EVENTS, Arc::clone(&self.events));
         descriptors.insert(WITNESS, Arc::clone(self.witness.socket()));
+        let program = Arc::downgrade(&self.program);
         DeviceInfo {
             descriptors,
             rings_in_memory: true,
@@ -349,7 +337,11 @@ impl Device for Xdp {
             kernel_counters: Some(self.counters.clone()),
             index: Some(self.index),
             frames: Frames::of_device(self.device.name(), self.index, LinkType::ETHERNET),
-            program: AttachedProgram(Arc::downgrade(&self.program)),
+            program: AttachedProgram::new(move || {
+                if let Some(program) = program.upgrade() {
+                    program.lock().unwrap_or_else(PoisonError::into_inner).detach();
+                }
+            }),
         }
     }
 }

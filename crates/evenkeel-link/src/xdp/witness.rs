@@ -14,9 +14,10 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use crate::clock::Clock;
+use crate::closing::shut;
 use crate::device::Status;
 use crate::netdev::NetDevice;
-use crate::socket::{Presence, be_promiscuous, packet_socket, shut};
+use crate::socket::{Presence, be_promiscuous, packet_socket};
 use crate::sys;
 
 /// An Ethertype for local experiments (IEEE 802). The kernel does nothing else for a socket that asks for it.
