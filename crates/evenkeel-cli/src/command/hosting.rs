@@ -68,8 +68,9 @@ impl HostArguments {
 
     fn addresses(&self) -> Vec<IpCidr> {
         if let Some(device) = self.shared_device() {
-            // If it has none, opening it says so.
-            return addresses_on(device).unwrap_or_default();
+            // If it has none, opening it says so. Nobody types an address that needs a zone.
+            let addresses = addresses_on(device).unwrap_or_default().into_iter();
+            return addresses.filter(|cidr| !is_link_local(&cidr.address())).collect();
         }
         if self.address.is_empty() {
             return ["10.77.0.2/24", "fd77::2/64"].into_iter().flat_map(address::cidr).collect();
@@ -95,6 +96,10 @@ impl HostArguments {
         super::refuse_if_shared(link, !self.address.is_empty(), "--address")?;
         super::place(link, &own, &self.kernel_address, &self.gateway, self.mac, self.dump.as_ref())
     }
+}
+
+fn is_link_local(address: &IpAddress) -> bool {
+    matches!(address, IpAddress::Ipv6(address) if address.is_unicast_link_local())
 }
 
 /// Returns the setup of the peer on a cable: a host with another address on the same network.
