@@ -51,10 +51,7 @@ impl FromStr for Link {
                 Some((key @ ("mac" | "queues"), _)) => {
                     return Err(format!("`{part}`: this link has a {key}= already"));
                 }
-                None if part == "share" => {
-                    let what = "`,share` is for servers and clients: a router has its devices to itself";
-                    return Err(what.to_owned());
-                }
+                None if part == "share" => return Err(SHARED.to_owned()),
                 _ => addresses.push(own_address(part)?),
             }
         }
@@ -102,9 +99,13 @@ fn first_and_settings(text: &str) -> (&str, Option<&str>) {
     }
 }
 
+/// The reason why a device of a router is not shared.
+const SHARED: &str = "`,share` is for servers and clients: a router has its devices to itself";
+
 /// Reads a device that has a network behind it.
 fn device_of_network(text: &str) -> Result<DeviceSpec, String> {
     match text.parse() {
+        Ok(LinkSpec::Device(device)) if device.is_shared() => Err(SHARED.to_owned()),
         Ok(LinkSpec::Device(device)) if device.interface().is_some() => Ok(device),
         Ok(_) | Err(SpecError::Unknown(_)) => {
             Err(format!("`{text}` names no link to a network: expected tap:NAME, packet:NAME or xdp:NAME"))
@@ -146,6 +147,8 @@ mod tests {
 
     #[test]
     fn links() {
+        // As in a file, where the device stands alone.
+        assert_eq!(device_of_network("xdp:eth1,share"), Err(SHARED.to_owned()));
         let link: Link = "lan=packet:eth1,10.0.1.1/24,fd00:1::1/64".parse().unwrap();
         assert_eq!((link.name.as_str(), link.device), ("lan", DeviceSpec::Packet("eth1".into())));
         assert_eq!(link.addresses.len(), 2);

@@ -44,6 +44,9 @@ impl Engine {
         let LinkSpec::Device(spec) = device.parse()? else {
             return Err(Error::NoDevice(device.to_owned()));
         };
+        if spec.is_shared() {
+            return Err(FollowError::OwnAddresses.into());
+        }
         let cidr: IpCidr = address.parse().map_err(|()| Error::Address(address.to_owned()))?;
         let clock = Clock::start();
         let mut engine = Self::new(Host::new(Config::default())?, clock)?;
