@@ -123,7 +123,7 @@ impl Xdp {
             return Err(LinkError::Down { name: name.to_owned() });
         }
         if mtu > MTU_MAX {
-            return Err(LinkError::Jumbo { name: name.to_owned(), mtu });
+            return Err(LinkError::Jumbo { name: name.to_owned(), mtu, max: MTU_MAX });
         }
         let opening = Opening { device: Arc::new(device), index, kernel_address, options };
         if options.everything {
@@ -131,8 +131,11 @@ impl Xdp {
         }
         let address = if options.shared { Address::Device } else { options.address };
         let address = address.on(name, kernel_address).map_err(LinkError::random)?;
-        let claim = Some(Claim::of(name, index, address)?);
-        opening.open(address, mtu, claim)
+        let claim = Claim::of(name, index, address).map_err(|error| match error {
+            LinkError::Claimed { name, .. } => LinkError::Taken { name },
+            other => other,
+        })?;
+        opening.open(address, mtu, Some(claim))
     }
 }
 
