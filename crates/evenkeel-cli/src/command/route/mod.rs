@@ -71,19 +71,19 @@ pub(crate) struct Arguments {
     #[arg(long)]
     offload: bool,
     /// Forward on these processors, such as 0,1. Each has a host that is bound to it, with its share of the
-    /// flows of every packet:NAME link. Every limit (--quota, --cycle-limit, queues) applies to each. Leave
-    /// one free for the kernel's work. [default: one host, wherever the kernel puts it]
+    /// flows of every packet:NAME link. Every limit (--quota, queues) is of each. Leave one free for the
+    /// kernel's work [default: one host, wherever the kernel puts it].
     #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
     cores: Vec<usize>,
     /// Screen packets with the rules in FILE [default: all packets pass].
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
-    /// Write packets that rules with `log` decide about to FILE, with the rule as the comment.
+    /// Write packets that rules with `log` decide about to FILE, with the rule.
     #[arg(long, value_name = "FILE.pcapng")]
     log: Option<PathBuf>,
     /// Write incoming and outgoing frames of all links to a pcapng file: at most `snaplen` bytes of each, and
-    /// only frames that match `filter`, in tcpdump's language. Frames that the disk cannot take are discarded
-    /// and counted; nothing waits. Not with several --cores.
+    /// only frames that match `filter`, in tcpdump's language. Frames that the disk cannot take are counted.
+    /// Not with several --cores.
     #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside,
           value_hint = clap::ValueHint::FilePath)]
     capture: Option<Embedded>,
