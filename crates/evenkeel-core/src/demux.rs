@@ -10,6 +10,7 @@ use crate::drop::{IpDrop, LinkDrop, Reason};
 use crate::frame::Frame;
 use crate::id::ChannelId;
 use crate::plain::Plain;
+use crate::tcp::cookie::CookieOffer;
 use crate::tcp::{AddrPort, Flags, FourTuple, Secret, Table as Connections};
 use crate::wire::{EthernetAddress, IpAddress, IpEndpoint, Ipv4Address, Ipv6Address};
 
@@ -58,6 +59,9 @@ pub enum Change {
     Unbind(Binding),
     /// Datagrams to this port go to the channel only if they are from the peer.
     Connect(ChannelId, u16, IpEndpoint),
+    /// The SYNs of a listener lead to the channel, and an interface may answer them with SYN cookies. This ends
+    /// when they no longer lead there. The default of an interface is to answer none.
+    AnswerSyns(ChannelId, CookieOffer),
     /// The host has this address (unicast, broadcast, or a joined group).
     AddAddress(IpAddress),
     /// The host no longer has this address.
@@ -122,6 +126,8 @@ pub struct DemuxTable {
     opening: Ports,
     other: Ports,
     connections: Connections<ChannelId>,
+    /// The channels whose SYNs an interface may answer.
+    offers: Vec<(ChannelId, CookieOffer)>,
     neighbor: ChannelId,
     control: ChannelId,
     path: ChannelId,
@@ -380,6 +386,14 @@ impl Ports {
         // them.
     }
 
+    /// Returns whether a binding leads to the channel.
+    fn leads_to(&self, channel: ChannelId) -> bool {
+        let leads = |port: &Port| {
+            port.any.contains(&Some(channel)) || port.exact.iter().any(|(_, bound)| *bound == channel)
+        };
+        self.ports.iter().any(leads)
+    }
+
     #[inline]
     fn get(&self, port: u16) -> Option<&Port> {
         self.ports.get(usize::from(*self.by_port.get(usize::from(port))?))
@@ -455,6 +469,7 @@ impl DemuxTable {
             opening: Ports::new(),
             other: Ports::new(),
             connections: Connections::new(secret, CONNECTIONS_MAX),
+            offers: Vec::new(),
             forward: NO_CHANNEL,
             neighbor: NO_CHANNEL,
             control: NO_CHANNEL,
@@ -483,7 +498,9 @@ impl DemuxTable {
                 self.listening(opens).bind(address, port, channel);
             }
             Change::Unbind(Binding::Tcp { address, port, opens }) => {
-                self.listening(opens).unbind(address, port)
+                self.listening(opens).unbind(address, port);
+                let Self { opening, offers, .. } = self;
+                offers.retain(|(channel, _)| opening.leads_to(*channel));
             }
             Change::Bind(Binding::Connection(tuple), channel) => {
                 // A connection that finds no room has its listener's channel.
@@ -505,6 +522,10 @@ impl DemuxTable {
             Change::Unbind(Binding::PathMtu) => self.path = NO_CHANNEL,
             Change::Unbind(Binding::Fragment) => self.fragment = NO_CHANNEL,
             Change::Connect(channel, port, peer) => self.udp.connect(channel, port, peer),
+            Change::AnswerSyns(channel, offer) => {
+                self.offers.retain(|(other, _)| *other != channel);
+                self.offers.push((channel, offer));
+            }
             Change::AddAddress(address) => self.addresses.add(address),
             Change::RemoveAddress(address) => self.addresses.remove(address),
             Change::Hardware(address) => {
@@ -537,6 +558,8 @@ impl DemuxTable {
         for (ports, opens) in [(&self.opening, true), (&self.other, false)] {
             changes.extend(ports.contents(|address, port| Binding::Tcp { address, port, opens }));
         }
+        let offers = self.offers.iter();
+        changes.extend(offers.map(|&(channel, offer)| Change::AnswerSyns(channel, offer)));
         let connections = self.connections.iter();
         changes.extend(
             connections.map(|(_, &tuple, &channel)| Change::Bind(Binding::Connection(tuple), channel)),

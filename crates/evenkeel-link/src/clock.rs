@@ -76,6 +76,12 @@ impl Clock {
     }
 }
 
+/// Returns the nanoseconds of the machine's clock that BPF programs read, too.
+pub(crate) fn monotonic_nanos() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Clock({}, {:?})", self.source(), self.now())

@@ -160,6 +160,7 @@ impl Opening<'_> {
             false => Program::load(self.sharing(address)),
         }?;
         program.apply(Change::Hardware(address))?;
+        program.set_mtu(mtu);
         let mut marks = Vec::new();
         for (at, first) in &firsts {
             marks.push(program.set_socket(at.queue, 0, first.socket.as_fd(), ring_pkts)?);
