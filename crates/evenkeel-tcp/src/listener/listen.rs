@@ -255,8 +255,7 @@ impl Listener {
     pub(crate) fn brings_cookie(&self, arrival: &Arrival<'_>) -> bool {
         let header = &arrival.segment.header;
         let (irs, iss) = (header.seq - 1, header.ack - 1);
-        self.expects_cookies(arrival)
-            && self.cookies.check(&arrival.tuple, irs, iss, arrival.now).is_some()
+        self.expects_cookies(arrival) && self.cookies.check(&arrival.tuple, irs, iss, arrival.now).is_some()
     }
 
     /// Returns whether the segment may have a cookie in its acknowledgment.
