@@ -62,8 +62,10 @@ pub enum Change {
     /// The SYNs of a listener lead to the channel, and an interface may answer them with SYN cookies. This ends
     /// when they no longer lead there. The default of an interface is to answer none.
     AnswerSyns(ChannelId, CookieOffer),
-    /// The host has this address (unicast, broadcast, or a joined group).
+    /// The host has this unicast address, or has joined this group.
     AddAddress(IpAddress),
+    /// The host has this broadcast address. No connection is opened to it.
+    AddBroadcast(IpAddress),
     /// The host no longer has this address.
     RemoveAddress(IpAddress),
     /// The host's hardware address on this interface.
@@ -231,6 +233,8 @@ impl<'a> PlainTo<'a> {
 struct Addresses {
     v4: Vec<Ipv4Address>,
     v6: Vec<Ipv6Address>,
+    /// Those of them that are broadcasts.
+    broadcasts: Vec<IpAddress>,
 }
 
 impl Addresses {
@@ -246,6 +250,16 @@ impl Addresses {
         match address {
             IpAddress::Ipv4(address) => self.v4.retain(|&other| other != address),
             IpAddress::Ipv6(address) => self.v6.retain(|&other| other != address),
+        }
+        self.broadcasts.retain(|&other| other != address);
+    }
+
+    /// Returns the change that adds an address of these.
+    fn added(&self, address: IpAddress) -> Change {
+        if self.broadcasts.contains(&address) {
+            Change::AddBroadcast(address)
+        } else {
+            Change::AddAddress(address)
         }
     }
 
@@ -527,6 +541,10 @@ impl DemuxTable {
                 self.offers.push((channel, offer));
             }
             Change::AddAddress(address) => self.addresses.add(address),
+            Change::AddBroadcast(address) => {
+                self.addresses.add(address);
+                self.addresses.broadcasts.push(address);
+            }
             Change::RemoveAddress(address) => self.addresses.remove(address),
             Change::Hardware(address) => {
                 if !self.hardware.contains(&address) {
@@ -551,7 +569,8 @@ impl DemuxTable {
             (Binding::Fragment, self.fragment),
             (Binding::Forward, self.forward),
         ];
-        let mut changes: Vec<_> = self.addresses.iter().map(Change::AddAddress).collect();
+        let mut changes: Vec<_> =
+            self.addresses.iter().map(|address| self.addresses.added(address)).collect();
         changes
             .extend(special.into_iter().filter(|&(_, c)| c != NO_CHANNEL).map(|(b, c)| Change::Bind(b, c)));
         changes.extend(self.udp.contents(|address, port| Binding::Udp { address, port }));

@@ -152,10 +152,15 @@ INLINE u32 read_v4(struct syn *syn)
 	const struct ipv4 *ip = &syn->head.v4;
 	u8 first = ip->source & 0xff;
 	u32 length = htons(ip->length);
-	struct end source;
+	struct end source, destination;
+	const u8 *kind;
 
 	if (ip->version_length != 0x45 || ip->protocol != 6 || ip->fragment & htons(0x3fff) ||
 	    fold(csum_diff(0, 0, (void *)ip, sizeof(*ip), 0)) != 0xffff)
+		return 0;
+	set_v4(&destination, ip->destination);
+	kind = lookup(&addresses, &destination);
+	if (!kind || *kind != UNICAST)
 		return 0;
 	set_v4(&source, ip->source);
 	/* No other host has such an address. */

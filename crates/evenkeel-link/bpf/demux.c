@@ -105,7 +105,9 @@ struct {
 	u8 *value;
 } hardware SEC(".maps");
 
-/* Addresses and groups of the host. */
+/* Addresses and groups of the host, with their kinds. */
+enum { UNICAST = 1, BROADCAST };
+
 struct {
 	UINT(type, HASH);
 	UINT(max_entries, 65536);

@@ -15,6 +15,7 @@ use evenkeel_core::tcp::{AddrPort, FourTuple};
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpEndpoint};
 
 use super::object::{error_of, os_error, take_map};
+use crate::clock::has_machine_clock;
 use crate::error::LinkError;
 
 /// A channel in a map: the number of its slot plus one, or zero for no channel.
@@ -68,6 +69,10 @@ fn hardware(address: EthernetAddress) -> [u8; 8] {
     padded[..6].copy_from_slice(&address.0);
     padded
 }
+
+/// The kinds of addresses in their map. Groups are with the first: no listener is bound to one.
+const UNICAST: u8 = 1;
+const BROADCAST: u8 = 2;
 
 /// The MTU of a device that has not said another one.
 const MTU_DEFAULT: usize = 1500;
@@ -247,6 +252,8 @@ pub(super) struct Table {
     /// The cookies with which SYNs for a channel are answered.
     offers: BTreeMap<ChannelId, CookieOffer>,
     mtu: usize,
+    /// Whether this process has the clock that the program reads, too.
+    shares_clock: bool,
 }
 
 impl Table {
@@ -260,6 +267,7 @@ impl Table {
             slots: Slots::default(),
             offers: BTreeMap::new(),
             mtu: MTU_DEFAULT,
+            shares_clock: has_machine_clock(),
         };
         table.write_settings().map_err(refused)?;
         Ok(table)
@@ -326,7 +334,8 @@ impl Table {
                 self.offers.insert(channel, offer);
                 self.write_offer(channel)
             }
-            Change::AddAddress(address) => self.maps.addresses.insert(end(address.into(), 0), 1, 0),
+            Change::AddAddress(address) => self.maps.addresses.insert(end(address.into(), 0), UNICAST, 0),
+            Change::AddBroadcast(address) => self.maps.addresses.insert(end(address.into(), 0), BROADCAST, 0),
             Change::RemoveAddress(address) => {
                 absent_is_removed(self.maps.addresses.remove(&end(address.into(), 0)))
             }
@@ -426,7 +435,8 @@ impl Table {
     /// Writes the offer of a channel that has a slot of its own.
     fn write_offer(&mut self, channel: ChannelId) -> Result<(), MapError> {
         let Some(&slot) = self.slots.0.get(&channel) else { return Ok(()) };
-        let offer = self.offers.get(&channel).map_or(NO_OFFER, |offer| offer_on(self.mtu, offer));
+        let offer = self.offers.get(&channel).filter(|_| self.shares_clock);
+        let offer = offer.map_or(NO_OFFER, |offer| offer_on(self.mtu, offer));
         self.maps.offers.set(slot, offer, 0)
     }
 

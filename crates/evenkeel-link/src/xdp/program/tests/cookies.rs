@@ -197,7 +197,7 @@ fn syn() -> impl Strategy<Value = Syn> {
     let flags = prop_oneof![6 => Just(2), 4 => Just(0xc2), 1 => select(vec![0x42, 0x82, 0x0a, 0x03, 0x22])];
     let payload = prop_oneof![9 => Just(0_usize), 1 => 1..9_usize];
     let broken = proptest::option::weighted(0.1, (any::<usize>(), 1..=255_u8));
-    let ends = (1..=u16::MAX, any::<bool>(), prop_oneof![Just(1), Just(9)]);
+    let ends = (10..=u16::MAX, any::<bool>(), prop_oneof![Just(1), Just(9)]);
     let whole = prop_oneof![3 => Just(true), 1 => Just(false)];
     (ends, any::<u32>(), flags, options, payload, whole, 0..8_usize, broken).prop_map(
         |(ends, seq, flags, options, payload, whole, padding, broken)| Syn {
@@ -367,4 +367,60 @@ fn syns_are_answered_as_a_listener_does() {
     compared.unwrap();
     let seen = seen.map(Cell::into_inner);
     assert!(seen.iter().all(|count| *count > 300), "{seen:?}");
+}
+
+/// A SYN to a broadcast address is none, nor is one that comes from an address of ours.
+#[test]
+fn syns_of_impossible_ends_are_left_to_the_host() {
+    let Some(mut device) = Device::load() else { return };
+    let broadcast = Ipv4Address::new(10, 0, 0, 255);
+    device.pair.apply(Change::AddBroadcast(broadcast.into()));
+    let now = Instant::from_millis(5_000);
+    let config = tcp::Config::default();
+    let listening = Listening { secret: [3; 16], mtu: 1_500, config, ecn: true, now };
+    let mark = device.listen(&listening);
+    let ends = (700, true, 1);
+    let syn = Syn {
+        ends,
+        seq: 1,
+        flags: 2,
+        options: Vec::new(),
+        payload: 0,
+        whole: true,
+        padding: 0,
+        broken: None,
+    };
+    let between = |from: Ipv4Address, to: Ipv4Address| {
+        let mut frame = syn.frame();
+        frame[26..34].copy_from_slice(&[from.octets(), to.octets()].concat());
+        finish_v4(&mut frame);
+        finish_tcp(&mut frame, true);
+        frame
+    };
+    let answers = |frame: &[u8]| {
+        let start = device.press(&mark, &syn, now);
+        let verdict = device.run(frame).0;
+        // Unless it was interrupted.
+        (monotonic_nanos() - start < 500_000_000).then_some(verdict == XDP_TX)
+    };
+    for (from, to, expected) in [
+        (v4(1), v4(2), true),
+        (v4(1), broadcast, false),
+        (v4(3), v4(2), false),
+        (Ipv4Address::new(127, 0, 0, 1), v4(2), false),
+        (Ipv4Address::new(224, 0, 0, 1), v4(2), false),
+        (Ipv4Address::new(0, 0, 0, 1), v4(2), false),
+    ] {
+        assert!(answers(&between(from, to)).is_none_or(|answered| answered == expected), "{from} to {to}");
+    }
+    let from_group = [&OURS.0[..], &ALL_NODES.0, &between(v4(1), v4(2))[12..]].concat();
+    assert_ne!(answers(&from_group), Some(true));
+    // Without the consent of the host there are no answers, nor with that of long ago.
+    mark.level();
+    mark.answer_syns(None, || 0);
+    device.run(&syn.frame());
+    assert_eq!(device.run(&syn.frame()).0, XDP_REDIRECT);
+    mark.answer_syns(Some(now), || monotonic_nanos() - 5_000_000_000);
+    mark.take(1);
+    assert_eq!(device.run(&syn.frame()).0, XDP_REDIRECT);
 }
