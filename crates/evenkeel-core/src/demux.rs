@@ -59,8 +59,8 @@ pub enum Change {
     Unbind(Binding),
     /// Datagrams to this port go to the channel only if they are from the peer.
     Connect(ChannelId, u16, IpEndpoint),
-    /// The SYNs of a listener lead to the channel, and an interface may answer them with SYN cookies. This ends
-    /// when they no longer lead there. The default of an interface is to answer none.
+    /// The SYNs of a listener lead to the channel, and an interface may answer them with SYN cookies. This
+    /// ends when they no longer lead there. An interface that cannot do that ignores it.
     AnswerSyns(ChannelId, CookieOffer),
     /// The host has this unicast address, or has joined this group.
     AddAddress(IpAddress),

@@ -127,8 +127,8 @@ pub struct CookieOptions {
 /// The parameters of a listener's SYN-ACKs with cookies, for a device that answers SYNs in its place.
 ///
 /// The device makes numbers and timestamps as [`SynCookies`] and
-/// [`InitialSequence`](crate::InitialSequence) do, on the listener's clock or somewhat behind it. The listener
-/// accepts the ACK once it [expects](crate::Listener::expect_cookies) cookies.
+/// [`InitialSequence`](crate::InitialSequence) do, on the listener's clock or somewhat behind it. The
+/// listener accepts the ACK once it [expects](crate::Listener::expect_cookies) cookies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CookieOffer {
     /// The secret of cookies and timestamps.

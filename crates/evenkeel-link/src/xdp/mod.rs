@@ -16,6 +16,8 @@
 //! | `witness.rs` | noticing the end of the device and of the program |
 //! | `program.rs`, `program/` | the XDP program, `bpf/demux.c`; its copy of the host's table |
 //!
+//! While a flood fills the ring of a listener, the program answers SYNs by SYN cookies: `bpf/cookies.h`.
+//!
 //! **Receive** copies nothing on our side: a frame lies in the memory that was given to the kernel, until the
 //! program drops the datagram. If a driver cannot write to that memory itself, the kernel copies once.
 //!

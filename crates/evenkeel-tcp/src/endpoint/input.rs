@@ -133,8 +133,8 @@ impl<'e, R: Copy> Input<'e, R> {
         self.offer_to_listener(hash, &Arrival { previous, ..arrival })
     }
 
-    /// Returns the number behind which our initial sequence number lies, if a device has answered the SYN of a
-    /// new incarnation of a connection in TIME-WAIT with a cookie, which this segment brings back. Without
+    /// Returns the number behind which our initial sequence number lies, if a device has answered the SYN of
+    /// a new incarnation of a connection in TIME-WAIT with a cookie, which this segment brings back. Without
     /// timestamps, the cookie must lie behind it by chance.
     fn reopened_by_cookie(&self, id: Id, arrival: &Arrival<'_>) -> Option<SeqNumber> {
         let (at, _) = self.state.listeners.at_endpoint(&arrival.tuple.local)?;

@@ -204,8 +204,8 @@ impl<R: Copy> Endpoint<R> {
         self.state.listeners.find(at).and_then(|id| self.state.listeners.hop_limit(id))
     }
 
-    /// Returns the parameters with which a device may answer SYNs by cookies in place of a listener. `None` if
-    /// the listener uses no cookies, or there is none. `hop_limit` is that of the host.
+    /// Returns the parameters with which a device may answer SYNs by cookies in place of a listener. `None`
+    /// if the listener uses no cookies, or there is none. `hop_limit` is that of the host.
     #[must_use]
     pub fn cookie_offer(&self, at: &ListenAt, hop_limit: u8) -> Option<CookieOffer> {
         let hop_limit = self.listener_hop_limit(at).map_or(hop_limit, NonZeroU8::get);

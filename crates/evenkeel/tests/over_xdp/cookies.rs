@@ -12,8 +12,8 @@ const FLOOD: u16 = 1024;
 const OURS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2)), IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2))];
 
-/// Opens a host at one end of a veth pair. The other end takes frames that the program sends back, as it has a
-/// program itself.
+/// Opens a host at one end of a veth pair. The other end takes frames that the program sends back, as it has
+/// a program itself.
 fn open_with_v6() -> Net {
     run("ip link add kernel0 type veth peer name ek0");
     run("sysctl -qw net.ipv6.conf.ek0.disable_ipv6=1");

@@ -97,8 +97,8 @@ impl Activation<'_> {
         !self.tcp.endpoint.accepts(&listener.at)
     }
 
-    /// Lets interfaces answer the SYNs of a channel with cookies, as long as the listener can take connections.
-    /// Returns whether it can.
+    /// Lets interfaces answer the SYNs of a channel with cookies, as long as the listener can take
+    /// connections. Returns whether it can.
     pub(crate) fn answer_syns(&mut self, id: ChannelId, socket: SocketId, now: Instant) -> bool {
         let accepts = !self.is_overloaded(socket);
         if let Some(channel) = self.rx.channels.get_mut(id).filter(|channel| channel.has_rings()) {

@@ -271,8 +271,8 @@ impl Device {
 }
 
 impl Device {
-    /// Half fills the listener's ring with a SYN that is left to the host, and lets the program answer others.
-    /// Returns the time on the machine's clock that is `now` on the host's.
+    /// Half fills the listener's ring with a SYN that is left to the host, and lets the program answer
+    /// others. Returns the time on the machine's clock that is `now` on the host's.
     fn press(&self, mark: &Mark, syn: &Syn, now: Instant) -> u64 {
         let unusual = Syn { flags: 2, payload: 1, broken: None, ..syn.clone() };
         mark.level();
