@@ -250,7 +250,7 @@ fn an_adaptor_that_answers_syns_knows_when_it_may_and_the_host_that_it_did() {
     let cookie = SynCookies::new(secret).make(&tuple, irs, 1_460, stand.now).unwrap();
     let ports = Header { source: 6_000, destination: 80, ..Header::default() };
     let ack = tcp(Header { seq: irs + 1, ack: cookie + 1, flags: Flags::ACK, ..ports }, b"");
-    stand.send(&[ack.clone()]);
+    stand.send(std::slice::from_ref(&ack));
     stand.run();
     assert!(accept(&mut stand).is_err());
     stand.adaptor.lock().unwrap().answer(channel, 3);
