@@ -22,6 +22,7 @@ use super::*;
 mod cookies;
 mod frames;
 mod generated;
+mod offload;
 
 use frames::{arp, ethernet, extension, fragment_header, ipv4, ipv6, tcp, udp, v4, v6};
 
@@ -69,7 +70,12 @@ struct Pair {
 impl Pair {
     /// Loads the program, without bindings. Without the privilege for that, reports it and returns `None`.
     fn load(sharing: Sharing) -> Option<Self> {
-        let mut program = match Program::load(sharing) {
+        Self::of(Program::load(sharing), sharing)
+    }
+
+    /// Returns a loaded program, without bindings.
+    fn of(loaded: Result<Program, LinkError>, sharing: Sharing) -> Option<Self> {
+        let mut program = match loaded {
             Err(error @ LinkError::Privilege { .. }) => {
                 lacks(&Lack::Root(&error.to_string()));
                 return None;
