@@ -222,7 +222,11 @@ impl Net {
     pub(crate) fn process_segment(&mut self, id: ChannelId, now: Instant) -> bool {
         let segments_for = self.rx.channels.get(id).and_then(|channel| channel.segments_for);
         let stays = match segments_for {
-            Some(SegmentKind::Syns(socket)) => self.activation().is_overloaded(socket),
+            Some(SegmentKind::Syns(socket)) => !self.activation().answer_syns(id, socket, now),
+            Some(SegmentKind::Handshakes(socket)) => {
+                self.activation().expect_cookies(socket, now);
+                false
+            }
             _ => false,
         };
         let taken = if stays { None } else { self.take_from_channel(id, now) };
