@@ -80,8 +80,8 @@ impl Offloads {
         Some(destination)
     }
 
-    /// Hands a destination over to the interface that its packets come by, if all of them leave in the same way,
-    /// and by a device that the interface can send to.
+    /// Hands a destination over to the interface that its packets come by, if all of them leave in the same
+    /// way, and by a device that the interface can send to.
     pub(super) fn hand_over(
         &mut self,
         (came_by, destination): (InterfaceId, IpAddress),
@@ -171,8 +171,8 @@ impl Slot {
     }
 }
 
-/// Returns the generation of everything on which a decision to forward depends. Under screening, no decision is
-/// for others.
+/// Returns the generation of everything on which a decision to forward depends. Under screening, no decision
+/// is for others.
 fn generation(stack: &Stack, screened: bool) -> u64 {
     if screened { u64::MAX } else { stack.generation_of_hops() }
 }
@@ -184,8 +184,8 @@ fn destination_of(packet: &[u8]) -> Option<IpAddress> {
     }
 }
 
-/// Returns the place of a destination's count. Whoever steers two destinations to one place delays both, and no
-/// more than that, so the hash has no secret.
+/// Returns the place of a destination's count. Whoever steers two destinations to one place delays both, and
+/// no more than that, so the hash has no secret.
 fn place_of(destination: &IpAddress) -> usize {
     /// The golden ratio in 64 bits (Knuth, volume 3, 6.4).
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -252,8 +252,8 @@ impl Stack {
         Forwarding { errors: self.errors(io) }.forward(transit);
     }
 
-    /// Returns the way of all packets to `destination` that come by an interface, with the neighbour's hardware
-    /// address. `None` if they have several or none, or if it depends on more than the destination.
+    /// Returns the way of all packets to `destination` that come by an interface, with the neighbour's
+    /// hardware address. `None` if they have several or none, or if it depends on more than the destination.
     pub(crate) fn way_of_all(&self, destination: &IpAddress, came_by: InterfaceId) -> Option<Way> {
         let Hop { interface, neighbor, .. } = self.routing.hop_of_all(destination)?;
         // A sender is told of a shorter way, and a forged one by its source.

@@ -24,8 +24,8 @@ const NLM_F_REQUEST: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
 const ANSWER_BYTES: usize = 8192;
 
-/// Returns whether XDP programs of other devices can send frames by this one. A kernel that cannot tell has an
-/// error.
+/// Returns whether XDP programs of other devices can send frames by this one. A kernel that cannot tell has
+/// an error.
 pub(super) fn takes_redirected(index: u32) -> io::Result<bool> {
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::GENERIC))?;
