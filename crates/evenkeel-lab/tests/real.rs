@@ -75,7 +75,8 @@ fn every_experiment_measures_all_its_variants_on_the_cable() {
         is_whole(&run(id, Place::Cable).unwrap(), variants, ALL_OF_THE_WAY);
     }
     // Experiments that are measured in other ways have their own tests.
-    let others = ["o96-fig5", "s98-fig9", "t00-tab1", "t00-tab10", "t00-tab11", "t00-tab12", "t00-tab7"];
+    let others =
+        ["o96-fig3", "o96-fig5", "s98-fig9", "t00-tab1", "t00-tab10", "t00-tab11", "t00-tab12", "t00-tab7"];
     let mut measured: Vec<&str> = variants.iter().map(|(id, _)| *id).chain(others).collect();
     let mut in_real_time: Vec<&str> = list()
         .into_iter()
@@ -120,18 +121,44 @@ fn json_says_how_it_was_measured() {
 
 #[test]
 fn devices_of_the_kernel_are_measured_too() {
-    for place in [Place::Packet, Place::Tap] {
+    for place in [Place::Packet, Place::Tap, Place::Xdp] {
         match run("l97-fig6", place) {
             Ok(report) => is_whole(&report, &["eager", "no feedback", "polled", "soft-lrp"], OUR_PART),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                evenkeel_skip::skip(&format!("real time on {place}"), &Lack::Root(&error.to_string()));
-            }
-            Err(error) => panic!("{place}: {error}"),
+            Err(error) => skip_or_panic(place, &error),
         }
     }
 }
 
+/// The name of the check on the counters of a receiver on a device of the kernel.
+const RECEIVED: &str = "the host accounts for every frame, and has no more than were sent";
+
+#[test]
+fn a_receiver_of_datagrams_is_measured_on_every_kind_of_interface_that_its_architecture_can_have() {
+    let ours = ["eager", "early-demux", "soft-lrp", "ni-lrp"];
+    for (place, systems, counters) in [
+        (Place::Cable, ours.to_vec(), ALL_OF_THE_WAY),
+        (Place::Tap, ours[..3].to_vec(), RECEIVED),
+        (Place::Packet, [&ours[..3], &["linux"]].concat(), RECEIVED),
+        (Place::Xdp, [&ours[..], &["linux"]].concat(), RECEIVED),
+    ] {
+        match run("o96-fig3", place) {
+            Ok(report) => {
+                is_whole(&report, &systems, counters);
+                let left_out = report.text().contains("ni-lrp is left out");
+                assert_eq!(left_out, !systems.contains(&"ni-lrp"), "{}", report.text());
+            }
+            Err(error) => skip_or_panic(place, &error),
+        }
+    }
+}
+
+/// Reports that a place was skipped because it needs root.
+fn skip_or_panic(place: Place, error: &io::Error) {
+    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{place}: {error}");
+    evenkeel_skip::skip(&format!("real time on {place}"), &Lack::Root(&error.to_string()));
+}
+
 #[test]
 fn what_has_no_real_time_is_not_run() {
-    assert!(real::run(find("o96-fig3").unwrap(), &short(Place::Cable), &mut |_| ()).is_none());
+    assert!(real::run(find("o96-tab2").unwrap(), &short(Place::Cable), &mut |_| ()).is_none());
 }

@@ -25,7 +25,7 @@ use evenkeel::raw::wire::{EthernetAddress, IpEndpoint, Ipv4Address};
 use super::bench::{self, GENERATOR, HOST, PAYLOAD, SERVICE_PORT};
 use super::machine;
 use super::results::{self, OnVeth, VethPoint};
-use crate::measure::{execute, settle_on, undisturbed};
+use crate::measure::{KernelCore, execute, settle_on, undisturbed};
 use crate::pace::Pace;
 use crate::requests::{Requests, Shape};
 
@@ -230,7 +230,7 @@ fn measure_socket(
             serve(socket, work, clock, &served, &over);
         });
         let service = meter.recv().map_err(|_| io::Error::other("the service's thread has gone"))?;
-        let core = Core { cpu: cpus.get(1).or(cpus.first()).copied().unwrap_or(0), service };
+        let core = KernelCore::of_host(service);
         let (cpus, served, over) = (&cpus, &served, &over);
         let generator = scope.spawn(move || {
             settle_on(cpus.first());
@@ -240,32 +240,6 @@ fn measure_socket(
         });
         generator.join().unwrap_or_else(|_| Err(io::Error::other("the generator's thread panicked")))
     })
-}
-
-/// The core on which the service and protocol input run.
-struct Core {
-    cpu: usize,
-    service: ThreadMeter,
-}
-
-impl Core {
-    /// Returns the time in which programs used the core in user mode or other machines took it, and the
-    /// time that the service itself used in user mode.
-    fn taken(&self) -> io::Result<(Duration, Duration)> {
-        let service = self.service.read().unwrap_or_default();
-        let all = cpu::taken_from_kernel(self.cpu)?;
-        Ok((all, service.ran.saturating_sub(service.system)))
-    }
-
-    /// Returns the share of `elapsed` that was left to the service and to protocol input. `from` and `until`
-    /// are the results of [`Core::taken`] before and after.
-    fn share(from: (Duration, Duration), until: (Duration, Duration), elapsed: Duration) -> f64 {
-        let (all, own) = (until.0.saturating_sub(from.0), until.1.saturating_sub(from.1));
-        if elapsed.is_zero() {
-            return 0.0;
-        }
-        (1.0 - all.saturating_sub(own).as_secs_f64() / elapsed.as_secs_f64()).max(0.0)
-    }
 }
 
 fn serve(socket: &impl Socket, work: Duration, clock: Clock, served: &AtomicU64, over: &AtomicBool) {
@@ -286,7 +260,7 @@ fn generate(
     clock: Clock,
     window: Duration,
     served: &AtomicU64,
-    core: &Core,
+    core: &KernelCore,
 ) -> io::Result<VethPoint> {
     let mut pool = Pool::new(4 * BURST_PKTS as usize);
     let shape = Shape {
@@ -319,7 +293,7 @@ fn generate(
             return Ok(VethPoint {
                 offered_pps: offered as f64 / seconds,
                 delivered_pps: delivered as f64 / seconds,
-                core_share: Core::share(taken_then, core.taken()?, now.since(t0)),
+                core_share: KernelCore::share(taken_then, core.taken()?, now.since(t0)),
             });
         }
         for _ in 0..pace.take(now) {
@@ -328,19 +302,5 @@ fn generate(
         }
         sent += device.transmit(&mut frames, &mut pool) as u64;
         frames.drain(..).for_each(|frame| pool.recycle(frame));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Programs use the core for 0.7 s of a second in user mode, and 0.5 s of that is the service.
-    #[test]
-    fn what_other_programs_took_is_not_the_services() {
-        let at = |all, own| (Duration::from_millis(all), Duration::from_millis(own));
-        let share = Core::share(at(100, 50), at(800, 550), Duration::from_secs(1));
-        assert!((share - 0.8).abs() < 1e-9, "{share}");
-        assert_eq!(Core::share(at(0, 0), at(0, 9), Duration::from_secs(1)), 1.0, "ticks are coarse");
     }
 }

@@ -1,14 +1,15 @@
 //! The router between devices of the kernel, in a network namespace of its own.
 //!
 //! ```text
-//!   packet:  generator - ekgen =veth= ekin - router - ekout =veth= eksink - counted and dropped by
-//!                                                                           the kernel
-//!   tap:     generator - ekin - router - ekout - counted and dropped by the kernel
+//!   packet, xdp:  generator - ekgen =veth= ekin - router - ekout =veth= eksink - counted and dropped by
+//!                                                                                the kernel
+//!   tap:          generator - ekin - router - ekout - counted and dropped by the kernel
 //! ```
 //!
 //! Over a veth the kernel does the work of both of its ends on the sender's core. So the generator's core
 //! takes a frame up to the router's ring, like an adaptor, but the router's core counts the frames that come
-//! out. The router's core reads and writes a TAP with one system call for each frame.
+//! out. The generator sends through AF_XDP there, which is several times as fast as a packet socket. The
+//! router's core reads and writes a TAP with one system call for each frame.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -16,11 +17,12 @@ use std::io;
 use std::thread;
 
 use evenkeel::raw::device::{
-    Address, Descriptors, Device, Packet, PacketOptions, Tap, TapOptions, TxQueue as _,
+    Address, Descriptors, Device, Packet, PacketOptions, Tap, TapOptions, Xdp, XdpOptions,
 };
 use evenkeel::raw::frame::{Frame, Pool};
 use evenkeel::raw::kernel;
-use evenkeel_apps::far_ends::FarEnds;
+use evenkeel::raw::wire::EthernetAddress;
+use evenkeel_apps::far_ends::{FarEnds, open_sender};
 use evenkeel_apps::measure::execute;
 
 use super::Place;
@@ -31,7 +33,7 @@ const POOL_PKTS: usize = 512;
 /// The kernel's side of both links.
 #[derive(Debug)]
 pub(super) struct Devices {
-    generator: Packet,
+    generator: Box<dyn Device>,
     /// The device whose received frames are those that the router has sent.
     sink: &'static str,
     counted_before: u64,
@@ -77,7 +79,7 @@ pub(super) fn new_network() -> io::Result<()> {
 }
 
 fn set_up(place: Place) -> Result<(), String> {
-    if place == Place::Packet {
+    if matches!(place, Place::Packet | Place::Xdp) {
         for (ours, theirs) in [("ekin", "ekgen"), ("ekout", "eksink")] {
             execute(&["ip", "link", "add", ours, "type", "veth", "peer", "name", theirs])?;
             execute(&["ip", "link", "set", ours, "up"])?;
@@ -89,35 +91,43 @@ fn set_up(place: Place) -> Result<(), String> {
 
 /// Opens the links of one measurement.
 pub(super) fn open(place: Place) -> io::Result<(Devices, Inside)> {
-    let [first, second] = INSIDE.map(|address| match place {
-        Place::Tap => Inner::Tap(TapOptions { address: Address::Fixed(address), ..TapOptions::default() }),
-        Place::Packet | Place::Cable => {
-            Inner::Packet(PacketOptions { address: Address::Fixed(address), ..PacketOptions::default() })
-        }
-    });
-    let (first, second) = (first.open("ekin")?, second.open("ekout")?);
+    let [first, second] = INSIDE;
+    let (first, second) = (open_inside(place, "ekin", first)?, open_inside(place, "ekout", second)?);
     let held = [first.info().descriptors, second.info().descriptors];
     let inside = Inside::Devices(first, second);
-    let (entry, sink) = if place == Place::Tap { ("ekin", "ekout") } else { ("ekgen", "eksink") };
-    let options = PacketOptions { address: Address::Device, ..PacketOptions::default() };
-    let generator = Packet::open(entry, &options).map_err(io::Error::other)?;
+    let generator = open_outside(place)?;
+    let sink = if place == Place::Tap { "ekout" } else { "eksink" };
     let counted_before = received(sink)?;
     let (pool, waiting) = (Pool::new(POOL_PKTS), VecDeque::new());
     Ok((Devices { generator, sink, counted_before, pool, waiting, _inside: held }, inside))
 }
 
-enum Inner {
-    Packet(PacketOptions),
-    Tap(TapOptions),
+/// Opens a device for the host under test, with this hardware address.
+pub(super) fn open_inside(place: Place, name: &str, address: EthernetAddress) -> io::Result<Box<dyn Device>> {
+    let address = Address::Fixed(address);
+    Ok(match place {
+        Place::Tap => {
+            let options = TapOptions { address, ..TapOptions::default() };
+            Box::new(Tap::open(name, &options).map_err(io::Error::other)?)
+        }
+        Place::Xdp => {
+            let options = XdpOptions { address, ..XdpOptions::default() };
+            Box::new(Xdp::open(name, &options).map_err(io::Error::other)?)
+        }
+        Place::Packet | Place::Cable => Box::new(open_packet(name, address)?),
+    })
 }
 
-impl Inner {
-    fn open(&self, name: &str) -> io::Result<Box<dyn Device>> {
-        Ok(match self {
-            Self::Packet(options) => Box::new(Packet::open(name, options).map_err(io::Error::other)?),
-            Self::Tap(options) => Box::new(Tap::open(name, options).map_err(io::Error::other)?),
-        })
+/// Opens the generator's end of the first link.
+pub(super) fn open_outside(place: Place) -> io::Result<Box<dyn Device>> {
+    match place {
+        Place::Tap => Ok(Box::new(open_packet("ekin", Address::Device)?)),
+        _ => open_sender("ekgen").map_err(io::Error::other),
     }
+}
+
+fn open_packet(name: &str, address: Address) -> io::Result<Packet> {
+    Packet::open(name, &PacketOptions { address, ..PacketOptions::default() }).map_err(io::Error::other)
 }
 
 impl Devices {

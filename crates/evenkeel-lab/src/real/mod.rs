@@ -15,6 +15,7 @@ mod polling;
 mod router;
 mod sweep;
 mod timers;
+mod udp;
 mod wan;
 
 use std::fmt;
@@ -36,11 +37,13 @@ pub enum Place {
     Packet,
     /// Two TAP devices, in their own network namespace. Needs root.
     Tap,
+    /// AF_XDP sockets on two veth pairs, in their own network namespace. Needs root.
+    Xdp,
 }
 
 impl Place {
     /// All kinds of interfaces.
-    pub const ALL: [Self; 3] = [Self::Cable, Self::Packet, Self::Tap];
+    pub const ALL: [Self; 4] = [Self::Cable, Self::Packet, Self::Tap, Self::Xdp];
 
     /// Returns the name on the command line.
     #[must_use]
@@ -49,6 +52,7 @@ impl Place {
             Self::Cable => "cable",
             Self::Packet => "packet",
             Self::Tap => "tap",
+            Self::Xdp => "xdp",
         }
     }
 }
@@ -66,7 +70,7 @@ impl FromStr for Place {
         Self::ALL
             .into_iter()
             .find(|place| place.name() == name)
-            .ok_or_else(|| "give cable, packet or tap".to_owned())
+            .ok_or_else(|| "give cable, packet, tap or xdp".to_owned())
     }
 }
 
@@ -84,7 +88,7 @@ pub struct Options {
     /// The measurements of each variant at each load; the median counts. With only one, disturbed
     /// measurements are not repeated. Default 3.
     pub repeats: usize,
-    /// The work of screening for each packet. Default 1 µs.
+    /// The work for each packet: of screening, or of the receiving process. Default 1 µs.
     pub work: Duration,
     /// The seed of everything that is random. Default 1.
     pub seed: u64,
@@ -120,6 +124,7 @@ enum Way {
     Http,
     Cold,
     Polling,
+    Udp,
     Timers(timers::Handling),
     /// A transfer over an emulated wide area network with this bottleneck in bit/s.
     Wan(u64),
@@ -132,6 +137,7 @@ impl Way {
             http::ID => Some(Self::Http),
             cold::ID => Some(Self::Cold),
             polling::ID => Some(Self::Polling),
+            udp::ID => Some(Self::Udp),
             id => wan::bottleneck(id)
                 .map(Self::Wan)
                 .or_else(|| timers::Handling::of(id).map(Self::Timers))
@@ -148,6 +154,7 @@ impl Way {
             Self::Http => http::measure(options, progress),
             Self::Cold => cold::measure(options, progress),
             Self::Polling => polling::measure(options, progress),
+            Self::Udp => udp::measure(options, progress),
             Self::Timers(handling) => timers::measure(handling, options, progress),
             Self::Wan(bps) => wan::measure(bps, options, progress),
             Self::Figure(figure) => figure.measure(options, progress),
@@ -164,6 +171,7 @@ impl Way {
             Self::Polling => for_each_request(polling::WORK),
             Self::Timers(handling) => handling.conditions().to_owned(),
             Self::Wan(bps) => wan::conditions(bps, options.on),
+            Self::Udp => udp::conditions(options),
             Self::Figure(_) => format!("{:?} of screening for each packet", options.work),
         };
         let Options { repeats, window, .. } = *options;
@@ -217,7 +225,7 @@ mod tests {
     #[test]
     fn what_can_be_run_in_real_time_is_an_experiment() {
         assert!(figures::ALL.iter().all(|figure| find(figure.id).is_some()));
-        assert!([http::ID, cold::ID, polling::ID].iter().all(|id| find(id).is_some()));
+        assert!([http::ID, cold::ID, polling::ID, udp::ID].iter().all(|id| find(id).is_some()));
     }
 
     #[test]
