@@ -4,10 +4,9 @@
 //! The service does the same work for each request, and answers it. The veth's interface work runs on the
 //! generator's core, with our XDP program. The kernel's protocol input is moved to the service's core by
 //! receive packet steering, so that this is the classic host, where the network interrupts whatever runs.
-//! The generator sends through a packet socket, which is far slower than a cable. So the results give the
-//! load that was really offered.
+//! The generator sends through AF_XDP, which is slower than a cable. So the results give the load that was
+//! really offered.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,8 +15,7 @@ use std::thread;
 
 use evenkeel::net::{self, Net};
 use evenkeel::raw::cpu::{self, ThreadMeter};
-use evenkeel::raw::device::{Address, Interface, Packet, PacketOptions, TxQueue as _};
-use evenkeel::raw::frame::Pool;
+use evenkeel::raw::device::Address;
 use evenkeel::raw::kernel;
 use evenkeel::raw::time::{Clock, Duration};
 use evenkeel::raw::wire::{EthernetAddress, IpEndpoint, Ipv4Address};
@@ -25,6 +23,7 @@ use evenkeel::raw::wire::{EthernetAddress, IpEndpoint, Ipv4Address};
 use super::bench::{self, GENERATOR, HOST, PAYLOAD, SERVICE_PORT};
 use super::machine;
 use super::results::{self, OnVeth, VethPoint};
+use crate::far_ends::Sender;
 use crate::measure::{KernelCore, execute, settle_on, undisturbed};
 use crate::pace::Pace;
 use crate::requests::{Requests, Shape};
@@ -219,8 +218,7 @@ fn measure_socket(
 ) -> io::Result<VethPoint> {
     let clock = Clock::start();
     let cpus = cpu::cpus();
-    let options = PacketOptions { address: Address::Device, ..PacketOptions::default() };
-    let device = Packet::open("ekgen", &options).map_err(io::Error::other)?;
+    let sender = Sender::open("ekgen").map_err(io::Error::other)?;
     let (served, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let (metering, meter) = mpsc::channel();
     thread::scope(|scope| {
@@ -234,7 +232,7 @@ fn measure_socket(
         let (cpus, served, over) = (&cpus, &served, &over);
         let generator = scope.spawn(move || {
             settle_on(cpus.first());
-            let point = generate(device, flood, clock, window, served, &core);
+            let point = generate(sender, flood, clock, window, served, &core);
             over.store(true, Ordering::Relaxed);
             point
         });
@@ -255,16 +253,15 @@ fn serve(socket: &impl Socket, work: Duration, clock: Clock, served: &AtomicU64,
 
 #[expect(clippy::cast_precision_loss, reason = "rates for reports")]
 fn generate(
-    mut device: Packet,
+    mut sender: Sender,
     flood: &Flood,
     clock: Clock,
     window: Duration,
     served: &AtomicU64,
     core: &KernelCore,
 ) -> io::Result<VethPoint> {
-    let mut pool = Pool::new(4 * BURST_PKTS as usize);
     let shape = Shape {
-        hardware: (device.properties().address, flood.hardware),
+        hardware: (sender.address(), flood.hardware),
         from: IpEndpoint::new(GENERATOR.into(), 20_000),
         to: IpEndpoint::new(flood.address.into(), SERVICE_PORT),
         payload: PAYLOAD,
@@ -275,21 +272,21 @@ fn generate(
     let start = clock.now();
     let mut pace = Pace::new(flood.load, BURST_PKTS, start);
     // Our host learns from it where answers go. The kernel has been told.
-    let announcement = bench::announcement(device.properties().address, flood.address);
-    let mut frames: VecDeque<_> = pool.take_copy(&announcement).into_iter().collect();
-    device.transmit(&mut frames, &mut pool);
-    let mut sent = 0_u64;
+    let announcement = bench::announcement(sender.address(), flood.address);
+    sender.offer(&announcement);
+    sender.flush();
     let mut from = None;
     loop {
         let now = clock.now();
         if from.is_none() && now >= start + SETTLE {
-            from = Some((now, sent, served.load(Ordering::Relaxed), core.taken()?));
+            from = Some((now, sender.sent(), served.load(Ordering::Relaxed), core.taken()?));
         }
         if let Some((t0, sent_then, served_then, taken_then)) = from
             && now >= t0 + window
         {
             let seconds = now.since(t0).as_secs_f64();
-            let (offered, delivered) = (sent - sent_then, served.load(Ordering::Relaxed) - served_then);
+            let (offered, delivered) =
+                (sender.sent() - sent_then, served.load(Ordering::Relaxed) - served_then);
             return Ok(VethPoint {
                 offered_pps: offered as f64 / seconds,
                 delivered_pps: delivered as f64 / seconds,
@@ -297,10 +294,8 @@ fn generate(
             });
         }
         for _ in 0..pace.take(now) {
-            let Some(frame) = pool.take_copy(requests.next()) else { break };
-            frames.push_back(frame);
+            sender.offer(requests.next());
         }
-        sent += device.transmit(&mut frames, &mut pool) as u64;
-        frames.drain(..).for_each(|frame| pool.recycle(frame));
+        sender.flush();
     }
 }

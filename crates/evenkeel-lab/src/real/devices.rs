@@ -11,7 +11,6 @@
 //! out. The generator sends through AF_XDP there, which is several times as fast as a packet socket. The
 //! router's core reads and writes a TAP with one system call for each frame.
 
-use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::thread;
@@ -19,27 +18,21 @@ use std::thread;
 use evenkeel::raw::device::{
     Address, Descriptors, Device, Packet, PacketOptions, Tap, TapOptions, Xdp, XdpOptions,
 };
-use evenkeel::raw::frame::{Frame, Pool};
 use evenkeel::raw::kernel;
 use evenkeel::raw::wire::EthernetAddress;
-use evenkeel_apps::far_ends::{FarEnds, open_sender};
+use evenkeel_apps::far_ends::{FarEnds, Sender};
 use evenkeel_apps::measure::execute;
 
 use super::Place;
 use super::router::{INSIDE, Inside};
 
-const POOL_PKTS: usize = 512;
-
 /// The kernel's side of both links.
 #[derive(Debug)]
 pub(super) struct Devices {
-    generator: Box<dyn Device>,
+    generator: Sender,
     /// The device whose received frames are those that the router has sent.
     sink: &'static str,
     counted_before: u64,
-    pool: Pool,
-    /// The frames that the generator sends next.
-    waiting: VecDeque<Frame>,
     /// A TAP goes away with the last holder of its descriptor, and its counters with it.
     _inside: [Descriptors; 2],
 }
@@ -98,8 +91,7 @@ pub(super) fn open(place: Place) -> io::Result<(Devices, Inside)> {
     let generator = open_outside(place)?;
     let sink = if place == Place::Tap { "ekout" } else { "eksink" };
     let counted_before = received(sink)?;
-    let (pool, waiting) = (Pool::new(POOL_PKTS), VecDeque::new());
-    Ok((Devices { generator, sink, counted_before, pool, waiting, _inside: held }, inside))
+    Ok((Devices { generator, sink, counted_before, _inside: held }, inside))
 }
 
 /// Opens a device for the host under test, with this hardware address.
@@ -114,20 +106,20 @@ pub(super) fn open_inside(place: Place, name: &str, address: EthernetAddress) ->
             let options = XdpOptions { address, ..XdpOptions::default() };
             Box::new(Xdp::open(name, &options).map_err(io::Error::other)?)
         }
-        Place::Packet | Place::Cable => Box::new(open_packet(name, address)?),
+        Place::Packet | Place::Cable => {
+            let options = PacketOptions { address, ..PacketOptions::default() };
+            Box::new(Packet::open(name, &options).map_err(io::Error::other)?)
+        }
     })
 }
 
 /// Opens the generator's end of the first link.
-pub(super) fn open_outside(place: Place) -> io::Result<Box<dyn Device>> {
-    match place {
-        Place::Tap => Ok(Box::new(open_packet("ekin", Address::Device)?)),
-        _ => open_sender("ekgen").map_err(io::Error::other),
-    }
-}
-
-fn open_packet(name: &str, address: Address) -> io::Result<Packet> {
-    Packet::open(name, &PacketOptions { address, ..PacketOptions::default() }).map_err(io::Error::other)
+pub(super) fn open_outside(place: Place) -> io::Result<Sender> {
+    let opened = match place {
+        Place::Tap => Sender::open_packet("ekin"),
+        _ => Sender::open("ekgen"),
+    };
+    opened.map_err(io::Error::other)
 }
 
 impl Devices {
@@ -139,12 +131,11 @@ impl Devices {
 
 impl FarEnds for Devices {
     fn offer(&mut self, frame: &[u8]) {
-        self.waiting.extend(self.pool.take_copy(frame));
+        self.generator.offer(frame);
     }
 
     fn flush(&mut self) {
-        self.generator.transmit(&mut self.waiting, &mut self.pool);
-        self.waiting.drain(..).for_each(|frame| self.pool.recycle(frame));
+        self.generator.flush();
     }
 
     /// Does nothing: the kernel drains the devices.

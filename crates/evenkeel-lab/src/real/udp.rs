@@ -5,7 +5,6 @@
 //! on the generator's core there, and its protocol input on the core of the process, by receive packet
 //! steering.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
@@ -16,13 +15,12 @@ use evenkeel::raw::cable::{self, End};
 use evenkeel::raw::cpu::{self, ThreadMeter};
 use evenkeel::raw::device::Device;
 use evenkeel::raw::drops::QueueDrop;
-use evenkeel::raw::frame::{Frame, Pool};
 use evenkeel::raw::host::{Config, Host};
 use evenkeel::raw::receive::Architecture;
 use evenkeel::raw::time::{Clock, Duration};
 use evenkeel::raw::wire::{EthernetAddress, IpCidr, IpEndpoint, Ipv4Address};
 use evenkeel_apps::demo::results::CpuShares;
-use evenkeel_apps::far_ends::{FarEnds, open_sender};
+use evenkeel_apps::far_ends::{FarEnds, Sender};
 use evenkeel_apps::measure::{CoreTime, Generator, KernelCore, drive, execute};
 use evenkeel_apps::requests::{Requests, Shape};
 use evenkeel_apps::service::{self, Service};
@@ -42,7 +40,6 @@ const PAYLOAD: usize = 14;
 const PORT: u16 = 5_001;
 const FLOWS: u16 = 64;
 const RING_PKTS: usize = 512;
-const POOL_PKTS: usize = 512;
 /// The share of its peak above which SOFT-LRP is in no livelock, as in virtual time.
 const NO_LIVELOCK: [f64; 2] = [0.25, 1.1];
 /// The time after which a waiting receive call returns, to check whether the run is over.
@@ -192,9 +189,9 @@ fn on_device<const LOADS: usize>(
 ) -> io::Result<[Measured; LOADS]> {
     let sink = Sink::new(architecture, options.work);
     let device = devices::open_inside(place, "ekin", INSIDE[0])?;
-    let received = Arc::clone(&sink.received);
-    let count = move || received.requests();
-    let mut outside = Sender::new(devices::open_outside(place)?, count);
+    let counters = Arc::clone(&sink.received);
+    let received = move || counters.requests();
+    let mut outside = Outside { sender: devices::open_outside(place)?, received };
     let host = |clock, generator: &Generator| sink.run(Link::Device(device), clock, generator);
     let run = run(host, frames(INSIDE[0], OURS, options.seed), loads, options, &mut outside)?;
     let conserved = run.observed.balanced && run.observed.received <= run.frames();
@@ -207,11 +204,10 @@ fn on_kernel<const LOADS: usize>(
 ) -> io::Result<[Measured; LOADS]> {
     let socket = UdpSocket::bind((IpAddr::from(KERNEL[0]), PORT))?;
     socket.set_read_timeout(Some(PATIENCE))?;
-    let received = Arc::<AtomicU64>::default();
-    let count = Arc::clone(&received);
-    let count = move || count.load(Ordering::Relaxed);
-    let mut outside = Sender::new(open_sender("ekkgen").map_err(io::Error::other)?, count);
-    let host = |clock, generator: &Generator| discard(&socket, options.work, &received, clock, generator);
+    let counter = AtomicU64::default();
+    let received = || counter.load(Ordering::Relaxed);
+    let mut outside = Outside { sender: Sender::open("ekkgen").map_err(io::Error::other)?, received };
+    let host = |clock, generator: &Generator| discard(&socket, options.work, &counter, clock, generator);
     let run = run(host, frames(KERNEL_MAC, KERNEL, options.seed), loads, options, &mut outside)?;
     let conserved = run.observed.received <= run.frames();
     Ok(run.measured(conserved))
@@ -368,27 +364,18 @@ impl FarEnds for Cable {
 
 /// A generator that sends through a device of the kernel. `received` counts the datagrams that the process
 /// has received.
-struct Sender<F> {
-    device: Box<dyn Device>,
-    pool: Pool,
-    waiting: VecDeque<Frame>,
+struct Outside<F> {
+    sender: Sender,
     received: F,
 }
 
-impl<F: Fn() -> u64> Sender<F> {
-    fn new(device: Box<dyn Device>, received: F) -> Self {
-        Self { device, pool: Pool::new(POOL_PKTS), waiting: VecDeque::new(), received }
-    }
-}
-
-impl<F: Fn() -> u64> FarEnds for Sender<F> {
+impl<F: Fn() -> u64> FarEnds for Outside<F> {
     fn offer(&mut self, frame: &[u8]) {
-        self.waiting.extend(self.pool.take_copy(frame));
+        self.sender.offer(frame);
     }
 
     fn flush(&mut self) {
-        self.device.transmit(&mut self.waiting, &mut self.pool);
-        self.waiting.drain(..).for_each(|frame| self.pool.recycle(frame));
+        self.sender.flush();
     }
 
     /// Does nothing: the host sends no answers.
