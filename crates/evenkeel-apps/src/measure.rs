@@ -1,6 +1,7 @@
 //! The common part of measurements in real time: a core for each thread, its time, and repetition after
 //! disturbances by the machine.
 
+use std::fs;
 use std::io;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -12,6 +13,7 @@ use evenkeel::raw::cable::End;
 use evenkeel::raw::cpu::{self, ThreadMeter};
 use evenkeel::raw::device::Interface as _;
 use evenkeel::raw::frame::Pool;
+use evenkeel::raw::kernel;
 use evenkeel::raw::process::{Program, Step, System};
 use evenkeel::raw::signal;
 use evenkeel::raw::time::{self, Duration, Instant};
@@ -404,6 +406,26 @@ pub fn drain(end: &mut End, pool: &mut Pool) -> u64 {
         frames += 1;
     }
     frames
+}
+
+/// Moves the calling thread into its own network namespace, in which the kernel sends no IPv6 traffic on its
+/// links. The namespace ends with the thread and its devices.
+///
+/// # Errors
+/// `PermissionDenied` without the privilege; otherwise if the kernel refuses a namespace, or the setting.
+pub fn enter_quiet_network() -> io::Result<()> {
+    kernel::enter_new_network().map_err(|e| {
+        let why = format!("cannot make a network namespace: {e}; run as root, or on the cable");
+        io::Error::new(e.kind(), why)
+    })?;
+    for which in ["all", "default"] {
+        let file = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
+        if fs::exists(&file).unwrap_or(false) {
+            fs::write(&file, "1")
+                .map_err(|e| io::Error::new(e.kind(), format!("cannot write {file}: {e}")))?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs a command that sets something up, in a session of its own. Returns what it said if it fails.

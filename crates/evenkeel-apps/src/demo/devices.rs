@@ -6,11 +6,10 @@ use std::io;
 use std::thread;
 
 use evenkeel::raw::device::{Address, Device, LinkError, Packet, PacketOptions, Xdp, XdpOptions};
-use evenkeel::raw::kernel;
 
 use super::bench::HARDWARE;
 use super::options::Place;
-use crate::measure::execute;
+use crate::measure::{enter_quiet_network, execute};
 
 /// The generator's end of the pair, and the host's.
 pub(super) const GENERATOR: &str = "ekflood";
@@ -31,11 +30,7 @@ pub(super) fn open(place: Place) -> Result<Box<dyn Device>, LinkError> {
 /// the thread.
 pub(super) fn in_namespace<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let isolated = || {
-        let refused = |e: io::Error| {
-            let why = format!("cannot make a network namespace: {e}; run as root, or with --on cable");
-            io::Error::new(e.kind(), why)
-        };
-        kernel::enter_new_network().map_err(refused)?;
+        enter_quiet_network()?;
         set_up().map_err(io::Error::other)?;
         work()
     };

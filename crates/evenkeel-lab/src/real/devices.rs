@@ -18,10 +18,9 @@ use std::thread;
 use evenkeel::raw::device::{
     Address, Descriptors, Device, Packet, PacketOptions, Tap, TapOptions, Xdp, XdpOptions,
 };
-use evenkeel::raw::kernel;
 use evenkeel::raw::wire::EthernetAddress;
 use evenkeel_apps::far_ends::{FarEnds, Sender};
-use evenkeel_apps::measure::execute;
+use evenkeel_apps::measure::{enter_quiet_network, execute};
 
 use super::Place;
 use super::router::{INSIDE, Inside};
@@ -44,31 +43,13 @@ pub(super) fn in_namespace<T: Send>(
     work: impl FnOnce() -> io::Result<T> + Send,
 ) -> io::Result<T> {
     let isolated = || {
-        new_network()?;
+        enter_quiet_network()?;
         set_up(place).map_err(io::Error::other)?;
         work()
     };
     thread::scope(|scope| {
         scope.spawn(isolated).join().map_err(|_| io::Error::other("the measuring thread panicked"))?
     })
-}
-
-/// Moves this thread into its own network namespace, in which the kernel sends no IPv6 traffic on its links.
-pub(super) fn new_network() -> io::Result<()> {
-    kernel::enter_new_network().map_err(|e| {
-        io::Error::new(
-            e.kind(),
-            format!("cannot make a network namespace: {e}; run as root, or on the cable"),
-        )
-    })?;
-    for which in ["all", "default"] {
-        let file = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
-        if fs::exists(&file).unwrap_or(false) {
-            fs::write(&file, "1")
-                .map_err(|e| io::Error::new(e.kind(), format!("cannot write {file}: {e}")))?;
-        }
-    }
-    Ok(())
 }
 
 fn set_up(place: Place) -> Result<(), String> {

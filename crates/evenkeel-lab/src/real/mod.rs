@@ -24,6 +24,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use evenkeel::raw::cpu;
+use evenkeel::raw::receive::Architecture;
 
 use crate::experiment::{Experiment, Mode, Outcome, Report};
 
@@ -55,6 +56,11 @@ impl Place {
             Self::Xdp => "xdp",
         }
     }
+
+    /// Returns whether a host on these interfaces can have an architecture.
+    const fn has(self, architecture: Architecture) -> bool {
+        matches!(self, Self::Cable | Self::Xdp) || !matches!(architecture, Architecture::NiLrp)
+    }
 }
 
 impl fmt::Display for Place {
@@ -71,6 +77,15 @@ impl FromStr for Place {
             .into_iter()
             .find(|place| place.name() == name)
             .ok_or_else(|| "give cable, packet, tap or xdp".to_owned())
+    }
+}
+
+/// Returns the end of a sentence that names the architectures that interfaces cannot have.
+fn left_out(on: Place) -> &'static str {
+    if on.has(Architecture::NiLrp) {
+        ""
+    } else {
+        "; ni-lrp is left out, as the interface does not demultiplex"
     }
 }
 
@@ -166,7 +181,7 @@ impl Way {
         let processor = evenkeel_apps::demo::processor().unwrap_or_else(|| "an unnamed processor".to_owned());
         let for_each_request = |work: Duration| format!("{work:?} of work for each request");
         let work = match *self {
-            Self::Http => for_each_request(http::WORK),
+            Self::Http => http::conditions(options.on),
             Self::Cold => for_each_request(cold::WORK),
             Self::Polling => for_each_request(polling::WORK),
             Self::Timers(handling) => handling.conditions().to_owned(),

@@ -62,16 +62,8 @@ enum System {
 const SYSTEMS: [Architecture; 4] =
     [Architecture::Eager, Architecture::EarlyDemux, Architecture::SoftLrp, Architecture::NiLrp];
 
-/// Returns whether the interfaces at `place` can have an architecture.
-const fn has(place: Place, architecture: Architecture) -> bool {
-    match place {
-        Place::Cable | Place::Xdp => true,
-        Place::Packet | Place::Tap => !matches!(architecture, Architecture::NiLrp),
-    }
-}
-
 fn architectures(place: Place) -> impl Iterator<Item = Architecture> {
-    SYSTEMS.into_iter().filter(move |&architecture| has(place, architecture))
+    SYSTEMS.into_iter().filter(move |&architecture| place.has(architecture))
 }
 
 fn has_kernel(place: Place) -> bool {
@@ -80,11 +72,7 @@ fn has_kernel(place: Place) -> bool {
 
 /// Describes the work for each datagram, and the systems that are left out.
 pub(super) fn conditions(options: &Options) -> String {
-    let left_out = match options.on {
-        Place::Packet | Place::Tap => "; ni-lrp is left out, as the interface does not demultiplex",
-        Place::Cable | Place::Xdp => "",
-    };
-    format!("{:?} of work for each datagram{left_out}", options.work)
+    format!("{:?} of work for each datagram{}", options.work, super::left_out(options.on))
 }
 
 pub(super) fn measure(
