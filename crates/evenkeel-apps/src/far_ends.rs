@@ -39,7 +39,7 @@ pub trait FarEnds {
 /// The frames that a sender has at most.
 const SENDER_PKTS: usize = 512;
 
-/// A generator's end of a link of the kernel. It receives nothing.
+/// A generator's end of a link of the kernel.
 #[derive(Debug)]
 pub struct Sender {
     device: Box<dyn Device>,
@@ -52,8 +52,8 @@ impl Sender {
     /// Opens an end of a veth pair: through AF_XDP, which sends several times as fast as a packet socket.
     /// Opens a packet socket if the process or the kernel has no AF_XDP.
     ///
-    /// Through AF_XDP the device takes all frames from the kernel, which spends no time on the answers of a
-    /// host: they find the receive ring full.
+    /// Through AF_XDP the device takes all frames from the kernel. Answers of a host that are not taken find
+    /// the receive ring full.
     ///
     /// # Errors
     /// [`LinkError`] of the packet socket.
@@ -92,6 +92,14 @@ impl Sender {
     pub fn flush(&mut self) {
         self.sent += self.device.transmit(&mut self.waiting, &mut self.pool) as u64;
         self.waiting.drain(..).for_each(|frame| self.pool.recycle(frame));
+    }
+
+    /// Takes the frames that have arrived, and passes each to `see`.
+    pub fn take(&mut self, mut see: impl FnMut(&[u8])) {
+        while let Some(frame) = self.device.queue_mut(0).take(&mut self.pool) {
+            see(frame.bytes());
+            self.pool.recycle(frame);
+        }
     }
 
     /// Returns the number of frames that the device has taken.

@@ -75,8 +75,17 @@ fn every_experiment_measures_all_its_variants_on_the_cable() {
         is_whole(&run(id, Place::Cable).unwrap(), variants, ALL_OF_THE_WAY);
     }
     // Experiments that are measured in other ways have their own tests.
-    let others =
-        ["o96-fig3", "o96-fig5", "s98-fig9", "t00-tab1", "t00-tab10", "t00-tab11", "t00-tab12", "t00-tab7"];
+    let others = [
+        "o96-fig3",
+        "o96-fig4",
+        "o96-fig5",
+        "s98-fig9",
+        "t00-tab1",
+        "t00-tab10",
+        "t00-tab11",
+        "t00-tab12",
+        "t00-tab7",
+    ];
     let mut measured: Vec<&str> = variants.iter().map(|(id, _)| *id).chain(others).collect();
     let mut in_real_time: Vec<&str> = list()
         .into_iter()
@@ -157,6 +166,24 @@ fn a_receiver_of_datagrams_is_measured_on_every_kind_of_interface_that_its_archi
                 is_whole(&report, &systems, counters);
                 let left_out = report.text().contains("ni-lrp is left out");
                 assert_eq!(left_out, !systems.contains(&"ni-lrp"), "{}", report.text());
+            }
+            Err(error) => skip_or_panic(place, &error),
+        }
+    }
+}
+
+#[test]
+fn round_trips_during_a_blast_are_measured_on_every_kind_of_interface() {
+    for place in [Place::Cable, Place::Packet, Place::Xdp] {
+        match run("o96-fig4", place) {
+            Ok(report) => {
+                let pings: f64 = report.outcome.points.iter().map(|p| p.more["pings"]).sum();
+                assert!(pings > 0.0, "{place}: {}", report.text());
+                let calm = |system| report.outcome.points.iter().any(|p| p.series == system && p.x == 0.0);
+                let lazy = if place == Place::Packet { "soft-lrp" } else { "ni-lrp" };
+                assert!(calm("eager") && calm(lazy), "{place}: {}", report.text());
+                let counters = report.outcome.checks.iter().find(|c| c.name.ends_with("every frame"));
+                assert!(counters.is_some_and(|check| check.ok), "{}", report.text());
             }
             Err(error) => skip_or_panic(place, &error),
         }

@@ -10,11 +10,10 @@ use std::io;
 use evenkeel::Engine;
 use evenkeel::raw::cable::{self, End};
 use evenkeel::raw::cpu;
-use evenkeel::raw::device::{Device, Interface as _};
+use evenkeel::raw::device::Interface as _;
 use evenkeel::raw::drops::{QueueDrop, Reason};
 use evenkeel::raw::frame::Pool;
 use evenkeel::raw::host::{Config, Host};
-use evenkeel::raw::ip::InterfaceId;
 use evenkeel::raw::receive::Architecture;
 use evenkeel::raw::tcp::ListenerConfig;
 use evenkeel::raw::time::{Clock, Duration};
@@ -30,6 +29,7 @@ use evenkeel_sim::rng::Rng;
 use evenkeel_sim::streams::StreamDummy;
 use evenkeel_sim::web::{WebClient, WebServer};
 
+use super::link::Link;
 use super::{Options, Place, Progress, devices};
 use crate::check::{Origin::*, condition, predicted};
 use crate::experiment::{Outcome, Point};
@@ -240,23 +240,6 @@ fn run(architecture: Architecture, rate_pps: u64, options: &Options) -> io::Resu
     })
 }
 
-/// An end of a link that a host has.
-enum Link {
-    Cable(Box<End>),
-    Device(Box<dyn Device>),
-}
-
-impl Link {
-    fn add_to(self, engine: &mut Engine, address: Ipv4Address) -> io::Result<InterfaceId> {
-        let address = [IpCidr::new(address.into(), 24)];
-        let added = match self {
-            Self::Cable(end) => engine.add_cable(*end, &address),
-            Self::Device(device) => engine.add_device(device, &address),
-        };
-        added.map_err(io::Error::other)
-    }
-}
-
 /// The end of a link that the flood has.
 enum Flood {
     Cable(Box<End>),
@@ -335,7 +318,7 @@ fn serve(
     let mut engine = Engine::new(Host::new(config).map_err(io::Error::other)?, clock)?;
     let mut interfaces = Vec::new();
     for (link, address) in links.into_iter().zip(SERVER) {
-        interfaces.push(link.add_to(&mut engine, address)?);
+        interfaces.push(link.add_to(&mut engine, IpCidr::new(address.into(), 24))?);
     }
     let host = engine.host_mut();
     let (httpd, _) = WebServer::new(HTTP, ListenerConfig::default(), DOCUMENT, work);
@@ -376,7 +359,7 @@ fn fetch(
 ) -> io::Result<Offered> {
     let host = Host::new(Config { seed, ..Config::of(Architecture::Polled) }).map_err(io::Error::other)?;
     let mut engine = Engine::new(host, clock)?;
-    clients.add_to(&mut engine, CLIENT)?;
+    clients.add_to(&mut engine, IpCidr::new(CLIENT.into(), 24))?;
     let syns = syns(seed);
     let mut turn = |engine: &mut Engine, pace: &mut Option<Pace>, next: &mut usize| -> io::Result<()> {
         let now = clock.now();

@@ -11,6 +11,8 @@ mod devices;
 mod figures;
 mod flood;
 mod http;
+mod link;
+mod ping;
 mod polling;
 mod router;
 mod sweep;
@@ -140,6 +142,7 @@ enum Way {
     Cold,
     Polling,
     Udp,
+    Ping,
     Timers(timers::Handling),
     /// A transfer over an emulated wide area network with this bottleneck in bit/s.
     Wan(u64),
@@ -153,6 +156,7 @@ impl Way {
             cold::ID => Some(Self::Cold),
             polling::ID => Some(Self::Polling),
             udp::ID => Some(Self::Udp),
+            ping::ID => Some(Self::Ping),
             id => wan::bottleneck(id)
                 .map(Self::Wan)
                 .or_else(|| timers::Handling::of(id).map(Self::Timers))
@@ -170,6 +174,7 @@ impl Way {
             Self::Cold => cold::measure(options, progress),
             Self::Polling => polling::measure(options, progress),
             Self::Udp => udp::measure(options, progress),
+            Self::Ping => ping::measure(options, progress),
             Self::Timers(handling) => timers::measure(handling, options, progress),
             Self::Wan(bps) => wan::measure(bps, options, progress),
             Self::Figure(figure) => figure.measure(options, progress),
@@ -187,6 +192,7 @@ impl Way {
             Self::Timers(handling) => handling.conditions().to_owned(),
             Self::Wan(bps) => wan::conditions(bps, options.on),
             Self::Udp => udp::conditions(options),
+            Self::Ping => format!("servers without work{}", left_out(options.on)),
             Self::Figure(_) => format!("{:?} of screening for each packet", options.work),
         };
         let Options { repeats, window, .. } = *options;
@@ -240,7 +246,7 @@ mod tests {
     #[test]
     fn what_can_be_run_in_real_time_is_an_experiment() {
         assert!(figures::ALL.iter().all(|figure| find(figure.id).is_some()));
-        assert!([http::ID, cold::ID, polling::ID, udp::ID].iter().all(|id| find(id).is_some()));
+        assert!([http::ID, cold::ID, polling::ID, udp::ID, ping::ID].iter().all(|id| find(id).is_some()));
     }
 
     #[test]

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use evenkeel::Engine;
 use evenkeel::raw::cable::{self, End};
 use evenkeel::raw::cpu::{self, ThreadMeter};
-use evenkeel::raw::device::Device;
 use evenkeel::raw::drops::QueueDrop;
 use evenkeel::raw::host::{Config, Host};
 use evenkeel::raw::receive::Architecture;
@@ -26,6 +25,7 @@ use evenkeel_apps::requests::{Requests, Shape};
 use evenkeel_apps::service::{self, Service};
 
 use super::bench::{Measured, run};
+use super::link::Link;
 use super::router::{INSIDE, OUTSIDE, Observed, drops, missed};
 use super::sweep::{Curve, Subject, sweep};
 use super::{Options, Place, Progress, devices, figures};
@@ -234,12 +234,6 @@ fn frames(hardware: EthernetAddress, [to, from]: [Ipv4Address; 2], seed: u64) ->
     Requests::new(&shape).expect("both ends are IPv4 and the ports are in range")
 }
 
-/// The link of the host under test.
-enum Link {
-    Cable(Box<End>),
-    Device(Box<dyn Device>),
-}
-
 /// The host under test: the process that discards datagrams, and its architecture.
 struct Sink {
     architecture: Architecture,
@@ -256,12 +250,7 @@ impl Sink {
     fn run(&self, link: Link, clock: Clock, generator: &Generator) -> io::Result<Observed> {
         let host = Host::new(Config::of(self.architecture)).map_err(io::Error::other)?;
         let mut engine = Engine::new(host, clock)?;
-        let address = [IpCidr::new(OURS[0].into(), 24)];
-        let added = match link {
-            Link::Cable(end) => engine.add_cable(*end, &address),
-            Link::Device(device) => engine.add_device(device, &address),
-        };
-        let interface = added.map_err(io::Error::other)?;
+        let interface = link.add_to(&mut engine, IpCidr::new(OURS[0].into(), 24))?;
         let options =
             service::Options { port: PORT, groups: Vec::new(), work: self.work, echo: false, count: None };
         let service = Service::new(options, Arc::clone(&self.received));
