@@ -51,6 +51,8 @@ deadlines! {
         "fragments whose first one is missing are looked at though the core is busy";
     Timers => "timers", Timers, "the earliest of the timers that programs have set";
     Buffers => "buffers", Buffers, "a sender that found too few free buffers is tried again";
+    Offload => "offload", Offload,
+        "what interfaces forward by themselves is looked at, or taken back";
     Decay => "decay", Scheduler, "the scheduler lets recent use of the core count for less";
 }
 
@@ -65,11 +67,12 @@ pub(crate) enum Handler {
     Timers,
     Fragments,
     Buffers,
+    Offload,
     Scheduler,
 }
 
 impl Handler {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Poller,
         Self::Interfaces,
         Self::Transmit,
@@ -78,6 +81,7 @@ impl Handler {
         Self::Timers,
         Self::Fragments,
         Self::Buffers,
+        Self::Offload,
         Self::Scheduler,
     ];
 }

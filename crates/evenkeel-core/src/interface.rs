@@ -19,6 +19,7 @@ use crate::demux::{Change, flow_hash_to};
 use crate::drop::Reason;
 use crate::frame::{Frame, Metadata, Pool, PoolLimit, RingReceiver};
 use crate::id::ChannelId;
+use crate::offload::Offload;
 use crate::tcp::FourTuple;
 
 /// One receive ring of an interface.
@@ -327,6 +328,12 @@ pub trait Interface: TxQueue {
     fn demultiplexer(&mut self) -> Option<Box<dyn Demultiplexer>> {
         None
     }
+
+    /// Hands over the part of the interface that forwards packets by itself, if it has one. Called once, when
+    /// a host adds the interface. The default has none.
+    fn offload(&mut self) -> Option<Box<dyn Offload>> {
+        None
+    }
 }
 
 /// The fixed properties of an interface.
@@ -350,6 +357,9 @@ pub struct Properties {
     pub buffers: usize,
     /// The flows whose frames arrive at the interface. Default [`Flows::All`].
     pub flows: Flows,
+    /// The number of the device by which another interface can send packets that it
+    /// [forwards by itself](Interface::offload). Default: it cannot.
+    pub offload_device: Option<u32>,
 }
 
 impl Properties {
@@ -364,6 +374,7 @@ impl Properties {
             transmit_batch: 1,
             buffers: 0,
             flows: Flows::All,
+            offload_device: None,
         }
     }
 }

@@ -99,6 +99,7 @@ pub mod ledger;
 mod link;
 mod looks;
 mod net;
+pub mod offload;
 mod other_stack;
 mod plain;
 pub mod poll;

@@ -646,7 +646,7 @@ INLINE int deliver(struct xdp_md *context, u32 slot)
 	return XDP_REDIRECT;
 }
 
-SEC("xdp") int demux(struct xdp_md *context)
+INLINE int take(struct xdp_md *context)
 {
 	u32 decision = decide(context);
 
@@ -657,6 +657,21 @@ SEC("xdp") int demux(struct xdp_md *context)
 		return drop(decision & 0xffff);
 	}
 	return deliver(context, decision & 0xffff);
+}
+
+SEC("xdp") int demux(struct xdp_md *context)
+{
+	return take(context);
+}
+
+#include "offload.h"
+
+/* For a router that lets this program forward. */
+SEC("xdp") int router(struct xdp_md *context)
+{
+	int done = forward(context);
+
+	return done ? done : take(context);
 }
 
 /* For a packet monitor: all frames of the device. */

@@ -26,7 +26,7 @@ pub const QUEUES_MAX: usize = 16;
 /// would send large frames, all of them would be lost, and TCP would never deliver a segment.
 pub(crate) fn usable_mtu(name: &str, device_mtu: usize, jumbo: bool) -> Result<usize, LinkError> {
     if device_mtu > MTU_MAX && !jumbo {
-        return Err(LinkError::Jumbo { name: name.to_owned(), mtu: device_mtu });
+        return Err(LinkError::Jumbo { name: name.to_owned(), mtu: device_mtu, max: MTU_MAX });
     }
     Ok(device_mtu)
 }

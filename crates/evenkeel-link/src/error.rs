@@ -5,8 +5,6 @@ use std::path::PathBuf;
 
 use evenkeel_core::wire::EthernetAddress;
 
-use crate::buffer::MTU_MAX;
-
 /// The reason why a link could not be opened. The message says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -39,7 +37,7 @@ pub enum LinkError {
     },
     /// The frames of the device are larger than our buffers.
     #[error(
-        "`{name}` has an MTU of {mtu}, and frames of more than {MTU_MAX} bytes of IP cannot be received: ip \
+        "`{name}` has an MTU of {mtu}, and frames of more than {max} bytes of IP cannot be received: ip \
          link set {name} mtu 1500, and the same at its neighbours"
     )]
     Jumbo {
@@ -47,6 +45,14 @@ pub enum LinkError {
         name: String,
         /// Its MTU.
         mtu: usize,
+        /// The largest MTU with which it can be used.
+        max: usize,
+    },
+    /// Another evenkeel has its XDP program on the device, which can have one only.
+    #[error("another evenkeel is on `{name}`: stop that one, or use another device")]
+    Taken {
+        /// The device.
+        name: String,
     },
     /// Another evenkeel uses this hardware address on the device, and would also answer every frame.
     #[error(

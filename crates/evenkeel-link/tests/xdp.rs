@@ -568,10 +568,10 @@ fn what_cannot_be_opened_says_why() {
         let other = XdpOptions { address: evenkeel_link::Address::Random, ..XdpOptions::default() };
         let busy = Xdp::open("ek0", &other).unwrap_err();
         assert!(matches!(busy, LinkError::Busy { .. }), "{busy}");
-        assert!(error("ek0").contains("another evenkeel is"));
+        assert_eq!(error("ek0"), "another evenkeel is on `ek0`: stop that one, or use another device");
         drop(first);
         run("ip link set ek0 mtu 3000");
-        assert!(error("ek0").contains("MTU of 3000"));
+        assert!(error("ek0").contains("MTU of 3000, and frames of more than 1774 bytes"));
         run("ip link set ek0 down");
         assert_eq!(error("ek0"), "`ek0` is down: ip link set ek0 up");
         let queue = XdpOptions { queues: vec![7], ..XdpOptions::default() };

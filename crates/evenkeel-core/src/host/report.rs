@@ -73,6 +73,7 @@ impl Host {
     pub fn untaken(&self, interface: InterfaceId) -> Untaken {
         let mut untaken = self.net.links.untaken(interface);
         self.net.rx.channels.rings_on(interface).for_each(|ring| untaken.add_channel_ring(ring));
+        untaken.forwarded = self.net.offloads.forwarded(interface);
         untaken
     }
 

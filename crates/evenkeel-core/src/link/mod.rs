@@ -16,7 +16,7 @@ use crate::context::Cx;
 use crate::drop::QueueDrop;
 use crate::frame::{Frame, PoolLimit};
 use crate::id::{ChannelId, InterfaceId, QueueId};
-use crate::interface::{Demultiplexer, Interface, RxQueue, TxQueue};
+use crate::interface::{Demultiplexer, Interface, Properties, RxQueue, TxQueue};
 use crate::ledger::Ledger;
 use crate::poll::{Gate, Poller, SourceId, Sources};
 use crate::receive::{DeviceWork, ReceivePath};
@@ -323,6 +323,10 @@ impl Links {
 
     pub(crate) fn interface_mut(&mut self, id: InterfaceId) -> Option<&mut (dyn Interface + 'static)> {
         Some(&mut *self.link_mut(id)?.interface)
+    }
+
+    pub(crate) fn properties(&self, id: InterfaceId) -> Option<&Properties> {
+        self.link(id).map(|link| link.interface.properties())
     }
 
     fn link(&self, id: InterfaceId) -> Option<&Link> {

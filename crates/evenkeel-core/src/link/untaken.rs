@@ -13,6 +13,8 @@ pub struct Untaken {
     /// Frames that the interface dropped, by reason: its rings shed them, or the interface itself did. Frames
     /// of a replaced device are included if its receive rings did not shed them.
     pub dropped: BTreeMap<Reason, u64>,
+    /// Packets that the interface has [forwarded by itself](crate::offload).
+    pub forwarded: u64,
 }
 
 impl Untaken {

@@ -13,6 +13,7 @@ use crate::ready::Kinds;
 use crate::screen::Verdict;
 use crate::stack::{Datagram, IcmpError, IpEndpoint, Quoted, Received, Reply, Transit};
 use crate::time::Instant;
+use crate::wire::IpAddress;
 use crate::work::Work;
 
 impl Net {
@@ -292,7 +293,38 @@ impl Net {
 
     pub(crate) fn forward(&mut self, transit: Transit, now: Instant) {
         self.work.add(Work::Forward);
+        // A decision of screening holds for the packet alone.
+        let due = if self.sockets.screened { None } else { self.offloads.count(&transit) };
+        let came_by = transit.interface();
         self.with_stack(now, |stack, io| stack.forward(transit, io));
+        if let Some(destination) = due {
+            self.offload(came_by, destination, now);
+        }
+    }
+
+    /// Lets an interface forward packets to `destination` by itself, if all of them leave in the same way.
+    fn offload(&mut self, came_by: InterfaceId, destination: IpAddress, now: Instant) {
+        let Some(way) = self.stack.way_of_all(&destination, came_by) else { return };
+        let Some(device) = self.links.properties(way.interface).and_then(|of| of.offload_device) else {
+            return;
+        };
+        let generation = self.offload_generation();
+        self.offloads.hand_over(came_by, destination, &way, device, (generation, now));
+    }
+
+    /// Returns the generation of everything on which a decision to forward depends. Under screening no decision
+    /// is for others.
+    pub(super) fn offload_generation(&self) -> u64 {
+        if self.sockets.screened { u64::MAX } else { self.stack.generation_of_hops() }
+    }
+
+    /// Takes back what interfaces forward by themselves if something has changed, and has the neighbours
+    /// probed that they send to.
+    pub(super) fn look_at_offloads(&mut self, now: Instant) {
+        self.offloads.settle(self.offload_generation());
+        for neighbor in self.offloads.used_neighbors(now) {
+            self.stack.use_neighbor(neighbor, now);
+        }
     }
 
     // --- Channels ---

@@ -22,6 +22,7 @@ impl Net {
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
         let mut demultiplexer = interface.demultiplexer();
+        let offload = interface.offload();
         let plan = plan.unwrap_or_else(|| self.config.plan_for(demultiplexer.is_some()));
         self.links.check_plan(plan, self.plan, interface.properties().queues, demultiplexer.is_some())?;
         demultiplexer = demultiplexer.filter(|_| plan.is_on_interface());
@@ -43,6 +44,7 @@ impl Net {
         let id = self.links.add(interface, demultiplexer, plan, gate, &self.config, &mut self.poller);
         let id = id.ok_or(AddInterfaceError::TooManyQueues)?;
         self.stack.add_interface(address, mtu);
+        self.offloads.set(id, offload);
         self.channels().update(Change::Hardware(address));
         self.channels().add_rings(id, rings);
         if self.links.has_demultiplexer() {
@@ -69,6 +71,7 @@ impl Net {
         }
         interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
         let &Properties { address: hardware, mtu, .. } = interface.properties();
+        let offload = interface.offload();
         let Some(earlier) = self.links.replace(id, interface) else { return Ok(()) };
         let &Properties { address, buffers, .. } = earlier.properties();
         self.pool.shrink(buffers);
@@ -76,6 +79,7 @@ impl Net {
             self.channels().update(Change::NoHardware(address));
         }
         self.channels().update(Change::Hardware(hardware));
+        self.offloads.set(id, offload);
         self.stack.set_mtu(id, mtu);
         self.with_stack(now, |stack, io| {
             stack.forget_neighbors(id, io);

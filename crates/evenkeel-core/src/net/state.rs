@@ -12,6 +12,7 @@ use crate::frame::{Frame, Pool, PoolLimit};
 use crate::id::{InterfaceId, QueueId};
 use crate::ledger::Ledger;
 use crate::link::{Links, OUTPUT_PKTS, OutputRoom};
+use crate::offload::Offloads;
 use crate::poll::{FeedbackBy, Poller};
 use crate::queue::Queue;
 use crate::receive::{AfterDevice, ReceivePath};
@@ -42,6 +43,8 @@ pub(crate) struct Net {
     /// The receive floor.
     pub(crate) rx: Receive,
     pub(crate) tcp: Tcp,
+    /// What interfaces forward by themselves.
+    pub(crate) offloads: Offloads,
 }
 
 impl Net {
@@ -60,6 +63,7 @@ impl Net {
             links: Links::new(&config),
             rx: Receive::new(&config),
             tcp: Tcp::new(&config),
+            offloads: Offloads::default(),
             config,
         };
         if let Some(secret) = net.config.secret {
@@ -245,6 +249,7 @@ impl Net {
         hear(Deadline::Fragments, self.rx.fragments_deadline());
         hear(Deadline::Timers, self.sockets.next_timer());
         hear(Deadline::Buffers, self.sockets.senders.next_look());
+        hear(Deadline::Offload, self.offloads.deadline(self.offload_generation()));
     }
 
     /// Handles the clock interrupt: has every part act that is due.
@@ -269,6 +274,7 @@ impl Net {
                     self.rx.next_fragment_look = now + FRAGMENT_PERIOD;
                     self.input_fragments(now);
                 }
+                Handler::Offload => self.look_at_offloads(now),
                 // The host has it tick at every clock interrupt.
                 Handler::Scheduler => {}
             }

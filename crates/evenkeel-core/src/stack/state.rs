@@ -28,6 +28,7 @@ use super::plain::PlainInput;
 use super::random::Random;
 use super::received::Received;
 use super::route::handle::RouteHandle;
+use super::route::hop::Hop;
 use super::route::path_mtu::PathMtus;
 use super::route::routing::Routing;
 use super::route::table::{Route, Via};
@@ -38,6 +39,7 @@ use super::udp::{Datagram, Source, TakesDatagrams};
 use crate::deadline::Deadline;
 use crate::frame::Frame;
 use crate::id::InterfaceId;
+use crate::offload::Way;
 use crate::plain::Plain;
 use crate::tcp::endpoint::{Egress, Quote, Routes, Transmit};
 use crate::tcp::{FourTuple, ReplyLimit, Secret};
@@ -249,6 +251,30 @@ impl Stack {
     /// dropped. Its sender is notified as RFC 1812 5.2.7 and RFC 4443 require.
     pub fn forward(&mut self, transit: Transit, io: &mut Io<'_>) {
         Forwarding { errors: self.errors(io) }.forward(transit);
+    }
+
+    /// Returns the way of all packets to `destination` that come by an interface, with the neighbour's hardware
+    /// address. `None` if they have several or none, or if it depends on more than the destination.
+    pub(crate) fn way_of_all(&self, destination: &IpAddress, came_by: InterfaceId) -> Option<Way> {
+        let Hop { interface, neighbor, .. } = self.routing.hop_of_all(destination)?;
+        // A sender is told of a shorter way, and a forged one by its source.
+        if interface == came_by || self.config.reverse_path {
+            return None;
+        }
+        let to = self.neighbors.hardware((interface, neighbor))?;
+        let interfaces = self.routing.interfaces();
+        let (from, mtu) = (interfaces.of(interface)?.hardware, interfaces.mtu(interface));
+        Some(Way { interface, neighbor, mtu, to, from })
+    }
+
+    /// Returns the generation of routes, addresses, MTUs and hardware addresses of neighbours.
+    pub(crate) fn generation_of_hops(&self) -> u64 {
+        u64::from(self.routing.generation()) << 32 | u64::from(self.neighbors.changes())
+    }
+
+    /// Records that a packet has left to a neighbour, so that it is probed if it is in doubt.
+    pub(crate) fn use_neighbor(&mut self, neighbor: (InterfaceId, IpAddress), now: Instant) {
+        self.neighbors.resolve(neighbor, now);
     }
 
     /// Drops a packet that screening refuses, and answers its sender. Answers are subject to the rate limit

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 pub(crate) mod nic;
+pub(crate) mod offloading;
 pub(crate) mod packets;
 pub(crate) mod programs;
 pub(crate) mod router;

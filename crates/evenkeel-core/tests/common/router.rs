@@ -11,6 +11,7 @@ use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv4Packet};
 use evenkeel_core::work::Work;
 
+use super::offloading::{Offloading, Shared};
 use super::{Bench, HOST, HOST_MAC, PEER, PEER_MAC, udp_between};
 
 pub(crate) const LAN: InterfaceId = InterfaceId(0);
@@ -52,12 +53,24 @@ impl Setup {
     }
 
     pub(crate) fn bench(self) -> Bench {
-        let ((mut wire, lan), (mut wan, inside_wan)) = (self.interface(2), self.interface(4));
+        let ((wire, lan), (wan, inside_wan)) = (self.interface(2), self.interface(4));
+        self.bench_of([wire, wan], [Box::new(lan), Box::new(inside_wan)])
+    }
+
+    /// Returns a bench whose interfaces forward by themselves, and what they forward.
+    pub(crate) fn offloading_bench(self) -> (Bench, [Shared; 2]) {
+        let ((wire, lan), (wan, inside_wan)) = (self.interface(2), self.interface(4));
+        let (lan, by_lan) = Offloading::new(lan, 100);
+        let (inside_wan, by_wan) = Offloading::new(inside_wan, 101);
+        (self.bench_of([wire, wan], [Box::new(lan), Box::new(inside_wan)]), [by_lan, by_wan])
+    }
+
+    fn bench_of(self, [mut wire, mut wan]: [End; 2], [lan, inside_wan]: [Box<dyn Interface>; 2]) -> Bench {
         let stack = stack::Config { forwarding: true, report_groups: false, ..self.config.stack.clone() };
         let mut host = Host::new(Config { stack, ..self.config.clone() }).unwrap();
         let interfaces = [(lan, HOST, self.legacy[0]), (inside_wan, WAN_HOST, self.legacy[1])];
         for (interface, address, legacy) in interfaces {
-            let (interface, address) = (Box::new(interface), [IpCidr::new(address.into(), 24)]);
+            let address = [IpCidr::new(address.into(), 24)];
             let added = if legacy {
                 host.add_legacy_interface(interface, &address, Instant::ZERO)
             } else {

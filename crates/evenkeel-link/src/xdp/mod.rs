@@ -13,6 +13,7 @@
 //! | `queue.rs`, `transmit.rs` | the receive and the transmit side of a device's queue |
 //! | `marks.rs` | how full each receive ring is, for the XDP program |
 //! | `rings.rs` | channels with rings of their own: the demultiplexer |
+//! | `offload.rs`, `features.rs` | packets that the program forwards; devices by which it can |
 //! | `witness.rs` | noticing the end of the device and of the program |
 //! | `program.rs`, `program/` | the XDP program, `bpf/demux.c`; its copy of the host's table |
 //!
@@ -25,7 +26,9 @@
 //! **Checksums are completed here** as of packet sockets. AF_XDP does not say which are unfinished: see
 //! `unfinished.rs`.
 
+mod features;
 mod marks;
+mod offload;
 mod program;
 mod queue;
 mod ring;
@@ -44,9 +47,12 @@ use evenkeel_core::demux::Change;
 use evenkeel_core::drop::Reason;
 use evenkeel_core::frame::{Frame, LinkType, Pool};
 use evenkeel_core::interface::{Demultiplexer, Interface, Properties, RxQueue, TxQueue};
+use evenkeel_core::offload::Offload;
 use evenkeel_core::wire::EthernetAddress;
 use rustix::event::epoll;
 
+use self::features::takes_redirected;
+use self::offload::Forwarder;
 use self::program::{CAPABILITIES, Program, Sharing};
 use self::queue::{Ahead, Queue, Received, SharedUmem};
 use self::rings::{OnQueue, Rings};
@@ -80,11 +86,21 @@ pub struct XdpOptions {
     /// frames that its sockets are bound to, and ICMP errors about packets that these have sent. All others
     /// go on to the kernel. Our hardware address is then the device's.
     pub shared: bool,
+    /// Whether packets are forwarded in XDP to destinations about which a host that is a router has decided
+    /// ([`evenkeel_core::offload`]). They leave by other devices that are open through AF_XDP. Default false.
+    pub offload: bool,
 }
 
 impl Default for XdpOptions {
     fn default() -> Self {
-        Self { ring_pkts: 1024, queues: Vec::new(), address: Address::Own, shared: false, everything: false }
+        Self {
+            ring_pkts: 1024,
+            queues: Vec::new(),
+            address: Address::Own,
+            shared: false,
+            everything: false,
+            offload: false,
+        }
     }
 }
 
@@ -102,6 +118,7 @@ pub struct Xdp {
     queues: Vec<Queue>,
     transmit: Transmit,
     rings: Option<Rings>,
+    forwarder: Option<Forwarder>,
     events: Arc<OwnedFd>,
     counters: KernelCounters,
     /// The program is detached with its last owner.
@@ -123,7 +140,7 @@ impl Xdp {
             return Err(LinkError::Down { name: name.to_owned() });
         }
         if mtu > MTU_MAX {
-            return Err(LinkError::Jumbo { name: name.to_owned(), mtu });
+            return Err(LinkError::Jumbo { name: name.to_owned(), mtu, max: MTU_MAX });
         }
         let opening = Opening { device: Arc::new(device), index, kernel_address, options };
         if options.everything {
@@ -131,8 +148,11 @@ impl Xdp {
         }
         let address = if options.shared { Address::Device } else { options.address };
         let address = address.on(name, kernel_address).map_err(LinkError::random)?;
-        let claim = Some(Claim::of(name, index, address)?);
-        opening.open(address, mtu, claim)
+        let claim = Claim::of(name, index, address).map_err(|error| match error {
+            LinkError::Claimed { name, .. } => LinkError::Taken { name },
+            other => other,
+        })?;
+        opening.open(address, mtu, Some(claim))
     }
 }
 
@@ -157,8 +177,10 @@ impl Opening<'_> {
         let firsts = self.first_sockets(ring_pkts, &awake)?;
         let mut program = match everything {
             true => Program::load_for_monitor(),
+            false if self.options.offload => Program::load_for_router(self.sharing(address)),
             false => Program::load(self.sharing(address)),
         }?;
+        let forwarder = self.options.offload.then(|| program.forwarder()).transpose()?;
         program.apply(Change::Hardware(address))?;
         let mut marks = Vec::new();
         for (at, first) in &firsts {
@@ -201,6 +223,7 @@ impl Opening<'_> {
             queues: queues.len(),
             transmit_batch: CALL_PKTS,
             buffers: IN_TRANSIT_PKTS,
+            offload_device: self.offload_device(),
             ..Properties::new(name, address)
         };
         Ok(Xdp {
@@ -210,6 +233,7 @@ impl Opening<'_> {
             queues,
             transmit,
             rings: (!everything).then_some(rings),
+            forwarder,
             events,
             counters: KernelCounters::open(&self.device),
             program,
@@ -225,6 +249,12 @@ impl Opening<'_> {
             true => Sharing::Mac,
             false => Sharing::Nothing,
         }
+    }
+
+    /// Returns the device's number if programs of other devices can send by it.
+    fn offload_device(&self) -> Option<u32> {
+        let index = self.index.unsigned_abs();
+        takes_redirected(index).unwrap_or(false).then_some(index)
     }
 
     fn fail(&self, source: io::Error) -> LinkError {
@@ -292,6 +322,10 @@ impl Interface for Xdp {
 
     fn demultiplexer(&mut self) -> Option<Box<dyn Demultiplexer>> {
         Some(Box::new(self.rings.take()?))
+    }
+
+    fn offload(&mut self) -> Option<Box<dyn Offload>> {
+        Some(Box::new(self.forwarder.take()?))
     }
 }
 

@@ -16,10 +16,13 @@ use evenkeel_core::drop::{IpDrop, LinkDrop, Reason};
 use evenkeel_core::id::ChannelId;
 
 pub(super) use self::object::CAPABILITIES;
-use self::object::{error_of, missing, take_array, take_map};
+pub(super) use self::object::take_map;
+use self::object::{error_of, missing, take_array};
 pub(crate) use self::table::Sharing;
 use self::table::Table;
+pub(super) use self::table::{End, end};
 use super::marks::{Mark, Marks, SLOTS};
+use super::offload::Forwarder;
 use crate::error::LinkError;
 use crate::netdev::device_index;
 
@@ -44,6 +47,8 @@ enum Taken {
     Ours,
     /// All frames of the device, also those to other stations.
     Everything,
+    /// Those that the host can use, but for packets that the program forwards.
+    NotForwarded,
 }
 
 impl Taken {
@@ -51,6 +56,7 @@ impl Taken {
         match self {
             Self::Ours => "demux",
             Self::Everything => "monitor",
+            Self::NotForwarded => "router",
         }
     }
 }
@@ -92,6 +98,16 @@ impl Program {
     /// Loads the program for a packet monitor: all frames of the device go to slot 0.
     pub(crate) fn load_for_monitor() -> Result<Self, LinkError> {
         Self::load_for(Taken::Everything, Sharing::Nothing)
+    }
+
+    /// Loads the program for a router: it forwards what [`Program::forwarder`] lets it.
+    pub(crate) fn load_for_router(sharing: Sharing) -> Result<Self, LinkError> {
+        Self::load_for(Taken::NotForwarded, sharing)
+    }
+
+    /// Takes the part that forwards packets. Called once.
+    pub(super) fn forwarder(&mut self) -> Result<Forwarder, LinkError> {
+        Forwarder::take(&mut self.object)
     }
 
     fn load_for(taken: Taken, sharing: Sharing) -> Result<Self, LinkError> {

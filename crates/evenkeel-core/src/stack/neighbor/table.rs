@@ -114,6 +114,10 @@ pub(crate) enum Due {
 }
 
 impl Entry {
+    const fn is_resolved(&self) -> bool {
+        !matches!(self.state, State::Incomplete { .. })
+    }
+
     fn rank(&self, slot: usize) -> (bool, Instant, usize) {
         (self.proven, self.used, slot)
     }
@@ -158,6 +162,8 @@ pub(crate) struct Neighbors {
     waiting_max: usize,
     waiting_per_entry: usize,
     random: Random,
+    /// The number of times that a known hardware address has changed or been forgotten.
+    changes: u32,
 }
 
 impl Neighbors {
@@ -176,6 +182,7 @@ impl Neighbors {
             waiting_max: config.pending_pkts,
             waiting_per_entry: config.pending_per_neighbor_pkts,
             random: Random::new(seed),
+            changes: 0,
         }
     }
 
@@ -240,7 +247,7 @@ impl Neighbors {
     /// Returns the hardware address as far as it is known, without marking the entry as used.
     pub(crate) fn hardware(&self, key: Key) -> Option<EthernetAddress> {
         let entry = self.slots.get(*self.by_key.get(&key)?)?.as_ref()?;
-        (!matches!(entry.state, State::Incomplete { .. })).then_some(entry.hardware)
+        entry.is_resolved().then_some(entry.hardware)
     }
 
     /// Lets a frame wait for a neighbour that [`Neighbors::resolve`] did not know. Returns the solicitation
@@ -389,9 +396,15 @@ impl Neighbors {
     }
 
     fn set_hardware(&mut self, slot: usize, hardware: EthernetAddress) {
-        if let Some(entry) = self.entry(slot) {
-            entry.hardware = hardware;
-        }
+        let Some(entry) = self.entry(slot) else { return };
+        let is_change = entry.hardware != hardware && entry.is_resolved();
+        entry.hardware = hardware;
+        self.changes = self.changes.wrapping_add(u32::from(is_change));
+    }
+
+    /// Returns the number of times that a known hardware address has become another one or been forgotten.
+    pub(crate) const fn changes(&self) -> u32 {
+        self.changes
     }
 
     /// Does what one timer that is due asks for. `None` when none is left.
@@ -448,7 +461,7 @@ impl Neighbors {
         };
         let Some(entry) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return VecDeque::new() };
         self.order.remove(&entry.rank(slot));
-        entry.hardware = hardware;
+        self.set_hardware(slot, hardware);
         self.enter(slot, State::Static, Instant::NEVER);
         self.release(slot, io.now)
     }
@@ -539,6 +552,7 @@ impl Neighbors {
         self.timers.remove(&(entry.due, slot));
         self.by_key.remove(&entry.key);
         self.vacant.push(slot);
+        self.changes = self.changes.wrapping_add(u32::from(entry.is_resolved()));
         self.left(slot, entry.waiting.len());
         entry.waiting
     }

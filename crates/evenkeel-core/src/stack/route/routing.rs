@@ -82,6 +82,7 @@ impl Routing {
     /// Sets an interface's MTU, within its bounds.
     pub(crate) fn set_mtu(&mut self, interface: InterfaceId, mtu: usize) {
         self.interfaces.set_mtu(interface, mtu);
+        self.raise_generation();
     }
 
     /// Replaces the hardware address of an interface. Returns the link-local addresses that belong to the
@@ -91,6 +92,7 @@ impl Routing {
         interface: InterfaceId,
         hardware: EthernetAddress,
     ) -> Option<(IpCidr, IpCidr)> {
+        self.raise_generation();
         self.interfaces.set_hardware(interface, hardware)
     }
 
@@ -181,6 +183,13 @@ impl Routing {
         let via = self.routes.lookup(destination).ok_or(None)?;
         let flow = || (Random::new(self.flows ^ u64::from(flow_hash(frame))).next() >> 32) as u32;
         via.hop(destination, None, flow).ok_or(Some(via))
+    }
+
+    /// Returns the next hop of all packets to `destination`. `None` if there is none, or several.
+    pub(crate) fn hop_of_all(&self, destination: &IpAddress) -> Option<Hop> {
+        let via = self.routes.lookup(destination)?;
+        via.interface()?;
+        via.hop(destination, None, || 0)
     }
 
     // --- Paths ---

@@ -12,7 +12,7 @@ use crate::error::LinkError;
 pub(in crate::xdp) const CAPABILITIES: &str = "CAP_BPF,CAP_NET_ADMIN,CAP_NET_RAW,CAP_PERFMON";
 
 /// Takes a map out of a loaded object.
-pub(super) fn take_map<M>(object: &mut Ebpf, name: &str) -> Result<M, LinkError>
+pub(in crate::xdp) fn take_map<M>(object: &mut Ebpf, name: &str) -> Result<M, LinkError>
 where
     M: TryFrom<Map, Error = MapError>,
 {

@@ -31,7 +31,7 @@ enum Use {
 }
 
 /// An address and a port in a key of a map: the address, the port, its use, and the family.
-type End = [u8; 20];
+pub(in crate::xdp) type End = [u8; 20];
 
 /// Returns the octets of an address as they are in keys, and the number of its family.
 fn octets(address: IpAddr) -> ([u8; 16], u8) {
@@ -50,7 +50,7 @@ fn end_of(octets: [u8; 16], family: u8, port: u16, usage: u8) -> End {
 }
 
 /// Returns the end with this address, without a use.
-fn end(address: IpAddr, port: u16) -> End {
+pub(in crate::xdp) fn end(address: IpAddr, port: u16) -> End {
     let (octets, family) = octets(address);
     end_of(octets, family, port, 0)
 }

@@ -21,6 +21,7 @@ use super::*;
 
 mod frames;
 mod generated;
+mod offload;
 
 use frames::{arp, ethernet, extension, fragment_header, ipv4, ipv6, tcp, udp, v4, v6};
 
@@ -68,7 +69,12 @@ struct Pair {
 impl Pair {
     /// Loads the program, without bindings. Without the privilege for that, reports it and returns `None`.
     fn load(sharing: Sharing) -> Option<Self> {
-        let mut program = match Program::load(sharing) {
+        Self::of(Program::load(sharing), sharing)
+    }
+
+    /// Returns a loaded program, without bindings.
+    fn of(loaded: Result<Program, LinkError>, sharing: Sharing) -> Option<Self> {
+        let mut program = match loaded {
             Err(error @ LinkError::Privilege { .. }) => {
                 lacks(&Lack::Root(&error.to_string()));
                 return None;
