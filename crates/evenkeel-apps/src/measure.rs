@@ -488,7 +488,7 @@ mod tests {
     /// The session is the sixth field of stat(5), after the name in parentheses.
     #[test]
     fn a_command_runs_in_a_session_of_its_own() {
-        let own = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let own = fs::read_to_string("/proc/self/stat").unwrap();
         let session = own.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(3)).unwrap();
         let other = format!("read -r line </proc/$$/stat; set -- ${{line##*) }}; test \"$4\" != {session}");
         execute(&["sh", "-c", &other]).unwrap();
