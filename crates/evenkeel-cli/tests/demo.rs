@@ -67,8 +67,8 @@ fn an_earlier_run_is_shown_without_measuring() {
     let file = |name: &str| directory.join(name).to_str().unwrap().to_owned();
     let asked = ["--architectures", "eager,soft-lrp", "--work", "2us", "--no-report", "--json"];
     let measured = json(&[&SHORT[..], &asked].concat());
-    let command = "evenkeel demo --on cable --architectures eager,soft-lrp --points 3 --seconds-per-point 0.05 --work \
-        2000ns --no-kernel";
+    let command = "evenkeel demo --on cable --architectures eager,soft-lrp --points 3 --seconds-per-point \
+        0.05 --work 2000ns --no-kernel";
     assert_eq!(measured["setup"]["command"], command, "it repeats the run");
     std::fs::write(file("run.json"), measured.to_string()).unwrap();
     let shown =

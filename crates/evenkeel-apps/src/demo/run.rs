@@ -27,8 +27,8 @@ const HIGHEST: f64 = 16.0;
 /// Runs the demonstration. Calls `progress` after every measured load.
 ///
 /// # Errors
-/// If an architecture's name is unknown, the interface cannot be had, or the operating system refuses a thread
-/// or a descriptor.
+/// If an architecture's name is unknown, the interface cannot be had, or the operating system refuses a
+/// thread or a descriptor.
 pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) -> io::Result<Demonstration> {
     let clock = Clock::start();
     let begun = clock.now();

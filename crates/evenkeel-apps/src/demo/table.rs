@@ -78,8 +78,8 @@ pub fn conditions(setup: &Setup) -> String {
         Place::Xdp => " over AF_XDP on a veth pair",
     };
     format!(
-        "One UDP service{over}, {} of work for each request; {} receive queue{}, {} cores, {} s at each load, seed \
-         {}.",
+        "One UDP service{over}, {} of work for each request; {} receive queue{}, {} cores, {} s at each \
+         load, seed {}.",
         time(setup.work_ns),
         setup.queues,
         if setup.queues == 1 { "" } else { "s" },

@@ -21,9 +21,10 @@ use crate::{quantity, suggest, terminal};
 /// Show receive livelock and its cure: one UDP service under rising load, on five receive architectures.
 ///
 /// The demonstration runs in real time on two of this machine's cores. As root it runs over AF_XDP on a veth
-/// pair in a network namespace of its own, otherwise over a cable in memory. One core is the host with a service, a second service that receives no flood, and a program that only computes. The
-/// other core is the load generator. Load rises from a tenth of the service's peak to sixteen times that
-/// peak, as far as the generator can send. All numbers are counters, and every frame must be accounted for.
+/// pair in a network namespace of its own, otherwise over a cable in memory. One core is the host with a
+/// service, a second service that receives no flood, and a program that only computes. The other core is the
+/// load generator. Load rises from a tenth of the service's peak to sixteen times that peak, as far as the
+/// generator can send. All numbers are counters, and every frame must be accounted for.
 ///
 /// The command prints a table and writes the curves to a page for any browser. It needs no root. As root it
 /// also floods the kernel's own UDP socket, and a socket of evenkeel over AF_XDP, on a second veth pair. All

@@ -91,7 +91,8 @@ struct RealOptions {
     /// experiments do not run on each.
     #[arg(
         long, value_name = "PLACE", default_value = "cable", requires = "real",
-        value_parser = suggest::with(Place::from_str, ["cable", "packet", "tap", "xdp"]), hide_possible_values = true
+        value_parser = suggest::with(Place::from_str, ["cable", "packet", "tap", "xdp"]),
+        hide_possible_values = true
     )]
     on: Place,
     /// Measure each variant at N loads.

@@ -1,8 +1,8 @@
 //! Figure 5 of the LRP paper in real time: HTTP transfers during a SYN flood to another port.
 //!
 //! The server's host is on one core. The other core has the clients' host and the flood, each with its own
-//! cable, or veth pair, to the server's host. Every run has two windows, first without the flood and then with it, so that
-//! disturbances by the machine cancel out.
+//! cable, or veth pair, to the server's host. Every run has two windows, first without the flood and then
+//! with it, so that disturbances by the machine cancel out.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -371,8 +371,8 @@ fn rings(setup: &Setup) -> String {
 fn caveats(html: &mut String, results: &Demonstration) {
     html.push_str(
         "<section>\n<h2>What it does not show</h2>\n<ul>\n\
-         <li>The link costs no access to a card and no bus. Absolute rates on hardware are lower. Compare the \
-         shapes of the curves.</li>\n\
+         <li>The link costs no access to a card and no bus. Absolute rates on hardware are lower. Compare \
+         the shapes of the curves.</li>\n\
          <li>An interrupt here is work that goes before everything else on the host's core. There is no \
          trap, whose cost would make <em>eager</em> look worse.</li>\n\
          <li>The demultiplexing interface of <em>ni-lrp</em> costs its host nothing. The generator's core \
