@@ -89,8 +89,7 @@ pub(super) fn measure(conditions: &Conditions, offered_pps: u64, repeats: &mut u
 fn measure_once(conditions: &Conditions, offered_pps: u64) -> io::Result<Point> {
     if conditions.on == Place::Cable {
         let (generator, end) = lay(conditions);
-        let mut pool = Pool::with_limit(1024);
-        let mut generator = Outside::Cable { end: generator, pool: &mut pool };
+        let mut generator = Outside::Cable(Box::new(generator), Pool::with_limit(1024));
         return run(conditions, &mut generator, Inside::Cable(Box::new(end)), offered_pps);
     }
     let device = devices::open(conditions.on).map_err(io::Error::other)?;
@@ -114,7 +113,7 @@ fn lay(conditions: &Conditions) -> (End, End) {
 /// Floods a host on one core from a generator on another, and returns the outcome.
 fn run(
     conditions: &Conditions,
-    generator: &mut Outside<'_>,
+    generator: &mut Outside,
     inside: Inside,
     offered_pps: u64,
 ) -> io::Result<Point> {
@@ -148,22 +147,22 @@ enum Inside {
 }
 
 /// The generator's end of the link.
-enum Outside<'a> {
-    Cable { end: End, pool: &'a mut Pool },
+enum Outside {
+    Cable(Box<End>, Pool),
     Device(Sender),
 }
 
-impl Outside<'_> {
+impl Outside {
     fn address(&self) -> EthernetAddress {
         match self {
-            Self::Cable { end, .. } => end.properties().address,
+            Self::Cable(end, _) => end.properties().address,
             Self::Device(sender) => sender.address(),
         }
     }
 
     /// Makes the end ready for answers.
     fn attach(&mut self) {
-        if let Self::Cable { end, pool } = self {
+        if let Self::Cable(end, pool) = self {
             // The pool is as large as the single ring of this end needs.
             let _ = end.attach(pool);
         }
@@ -171,21 +170,21 @@ impl Outside<'_> {
 
     fn send(&mut self, frame: &[u8]) {
         match self {
-            Self::Cable { end, .. } => _ = end.send(frame),
+            Self::Cable(end, _) => _ = end.send(frame),
             Self::Device(sender) => sender.offer(frame),
         }
     }
 
     fn flush(&mut self) {
         match self {
-            Self::Cable { end, .. } => end.flush(),
+            Self::Cable(end, _) => end.flush(),
             Self::Device(sender) => sender.flush(),
         }
     }
 
     /// Receives and discards answers. A device leaves that to the kernel.
     fn drain(&mut self) {
-        if let Self::Cable { end, pool } = self {
+        if let Self::Cable(end, pool) = self {
             drain(end, pool);
         }
     }
@@ -193,7 +192,7 @@ impl Outside<'_> {
     /// Returns the number of frames that left, of `offered` frames. A device may have no room for a frame.
     fn sent(&self, offered: u64) -> u64 {
         match self {
-            Self::Cable { .. } => offered,
+            Self::Cable(..) => offered,
             Self::Device(sender) => sender.sent(),
         }
     }
@@ -201,7 +200,7 @@ impl Outside<'_> {
     /// Returns what became of the frames on a cable.
     fn wire(&self) -> Option<cable::WireCounters> {
         match self {
-            Self::Cable { end, .. } => Some(end.sent()),
+            Self::Cable(end, _) => Some(end.sent()),
             Self::Device(_) => None,
         }
     }
@@ -247,7 +246,7 @@ impl Offered {
     }
 }
 
-fn generate(end: &mut Outside<'_>, offered_pps: u64, clock: Clock, schedule: Schedule, seed: u64) -> Offered {
+fn generate(end: &mut Outside, offered_pps: u64, clock: Clock, schedule: Schedule, seed: u64) -> Offered {
     end.attach();
     let address = end.address();
     let mut flood = requests(address, SERVICE_PORT, FLOWS, seed);
@@ -256,7 +255,7 @@ fn generate(end: &mut Outside<'_>, offered_pps: u64, clock: Clock, schedule: Sch
     let announced = announce(end);
     let mut pace = Pace::new(offered_pps, BURST_PKTS, schedule.start);
     let mut victim_pace = Pace::new(VICTIM_PPS, 1, schedule.start);
-    let flooded = |end: &Outside<'_>, pace: &Pace, victims: &Pace| {
+    let flooded = |end: &Outside, pace: &Pace, victims: &Pace| {
         let others = announced + victims.granted();
         end.sent(pace.granted() + others).saturating_sub(others)
     };
@@ -300,7 +299,7 @@ fn requests(from: EthernetAddress, port: u16, flows: u16, seed: u64) -> Requests
 
 /// Sends an ARP request for the host's hardware address, as any sender does first. The host learns the
 /// generator's address from it. Returns the number of frames sent.
-fn announce(end: &mut Outside<'_>) -> u64 {
+fn announce(end: &mut Outside) -> u64 {
     end.send(&announcement(end.address(), HOST));
     end.flush();
     1
