@@ -52,7 +52,11 @@ pub struct DeviceSetup {
 
 impl DeviceSetup {
     fn open(&self, clock: Clock) -> Result<(Box<dyn Device>, Option<Recording>), LinkError> {
-        let options = OpenOptions { address: self.mac, kernel_addresses: self.kernel_addresses.clone() };
+        let options = OpenOptions {
+            address: self.mac,
+            kernel_addresses: self.kernel_addresses.clone(),
+            ..OpenOptions::default()
+        };
         let device = open_with(&self.device, &options, clock)?;
         let Some(path) = &self.dump else { return Ok((device, None)) };
         let recorded = Recorded::new(device, path, clock)?;

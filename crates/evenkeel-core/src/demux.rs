@@ -10,6 +10,7 @@ use crate::drop::{IpDrop, LinkDrop, Reason};
 use crate::frame::Frame;
 use crate::id::ChannelId;
 use crate::plain::Plain;
+use crate::tcp::cookie::CookieOffer;
 use crate::tcp::{AddrPort, Flags, FourTuple, Secret, Table as Connections};
 use crate::wire::{EthernetAddress, IpAddress, IpEndpoint, Ipv4Address, Ipv6Address};
 
@@ -58,8 +59,13 @@ pub enum Change {
     Unbind(Binding),
     /// Datagrams to this port go to the channel only if they are from the peer.
     Connect(ChannelId, u16, IpEndpoint),
-    /// The host has this address (unicast, broadcast, or a joined group).
+    /// The SYNs of a listener lead to the channel, and an interface may answer them with SYN cookies. This
+    /// ends when they no longer lead there. An interface that cannot do that ignores it.
+    AnswerSyns(ChannelId, CookieOffer),
+    /// The host has this unicast address, or has joined this group.
     AddAddress(IpAddress),
+    /// The host has this broadcast address. No connection is opened to it.
+    AddBroadcast(IpAddress),
     /// The host no longer has this address.
     RemoveAddress(IpAddress),
     /// The host's hardware address on this interface.
@@ -122,6 +128,8 @@ pub struct DemuxTable {
     opening: Ports,
     other: Ports,
     connections: Connections<ChannelId>,
+    /// The channels whose SYNs an interface may answer.
+    offers: Vec<(ChannelId, CookieOffer)>,
     neighbor: ChannelId,
     control: ChannelId,
     path: ChannelId,
@@ -225,6 +233,8 @@ impl<'a> PlainTo<'a> {
 struct Addresses {
     v4: Vec<Ipv4Address>,
     v6: Vec<Ipv6Address>,
+    /// Those of them that are broadcasts.
+    broadcasts: Vec<IpAddress>,
 }
 
 impl Addresses {
@@ -240,6 +250,16 @@ impl Addresses {
         match address {
             IpAddress::Ipv4(address) => self.v4.retain(|&other| other != address),
             IpAddress::Ipv6(address) => self.v6.retain(|&other| other != address),
+        }
+        self.broadcasts.retain(|&other| other != address);
+    }
+
+    /// Returns the change that adds an address of these.
+    fn added(&self, address: IpAddress) -> Change {
+        if self.broadcasts.contains(&address) {
+            Change::AddBroadcast(address)
+        } else {
+            Change::AddAddress(address)
         }
     }
 
@@ -380,6 +400,14 @@ impl Ports {
         // them.
     }
 
+    /// Returns whether a binding leads to the channel.
+    fn leads_to(&self, channel: ChannelId) -> bool {
+        let leads = |port: &Port| {
+            port.any.contains(&Some(channel)) || port.exact.iter().any(|(_, bound)| *bound == channel)
+        };
+        self.ports.iter().any(leads)
+    }
+
     #[inline]
     fn get(&self, port: u16) -> Option<&Port> {
         self.ports.get(usize::from(*self.by_port.get(usize::from(port))?))
@@ -455,6 +483,7 @@ impl DemuxTable {
             opening: Ports::new(),
             other: Ports::new(),
             connections: Connections::new(secret, CONNECTIONS_MAX),
+            offers: Vec::new(),
             forward: NO_CHANNEL,
             neighbor: NO_CHANNEL,
             control: NO_CHANNEL,
@@ -483,7 +512,9 @@ impl DemuxTable {
                 self.listening(opens).bind(address, port, channel);
             }
             Change::Unbind(Binding::Tcp { address, port, opens }) => {
-                self.listening(opens).unbind(address, port)
+                self.listening(opens).unbind(address, port);
+                let Self { opening, offers, .. } = self;
+                offers.retain(|(channel, _)| opening.leads_to(*channel));
             }
             Change::Bind(Binding::Connection(tuple), channel) => {
                 // A connection that finds no room has its listener's channel.
@@ -505,7 +536,15 @@ impl DemuxTable {
             Change::Unbind(Binding::PathMtu) => self.path = NO_CHANNEL,
             Change::Unbind(Binding::Fragment) => self.fragment = NO_CHANNEL,
             Change::Connect(channel, port, peer) => self.udp.connect(channel, port, peer),
+            Change::AnswerSyns(channel, offer) => {
+                self.offers.retain(|(other, _)| *other != channel);
+                self.offers.push((channel, offer));
+            }
             Change::AddAddress(address) => self.addresses.add(address),
+            Change::AddBroadcast(address) => {
+                self.addresses.add(address);
+                self.addresses.broadcasts.push(address);
+            }
             Change::RemoveAddress(address) => self.addresses.remove(address),
             Change::Hardware(address) => {
                 if !self.hardware.contains(&address) {
@@ -530,13 +569,16 @@ impl DemuxTable {
             (Binding::Fragment, self.fragment),
             (Binding::Forward, self.forward),
         ];
-        let mut changes: Vec<_> = self.addresses.iter().map(Change::AddAddress).collect();
+        let mut changes: Vec<_> =
+            self.addresses.iter().map(|address| self.addresses.added(address)).collect();
         changes
             .extend(special.into_iter().filter(|&(_, c)| c != NO_CHANNEL).map(|(b, c)| Change::Bind(b, c)));
         changes.extend(self.udp.contents(|address, port| Binding::Udp { address, port }));
         for (ports, opens) in [(&self.opening, true), (&self.other, false)] {
             changes.extend(ports.contents(|address, port| Binding::Tcp { address, port, opens }));
         }
+        let offers = self.offers.iter();
+        changes.extend(offers.map(|&(channel, offer)| Change::AnswerSyns(channel, offer)));
         let connections = self.connections.iter();
         changes.extend(
             connections.map(|(_, &tuple, &channel)| Change::Bind(Binding::Connection(tuple), channel)),

@@ -21,6 +21,7 @@ use crate::frame::{Frame, Metadata, Pool, PoolLimit, RingReceiver};
 use crate::id::ChannelId;
 use crate::offload::Offload;
 use crate::tcp::FourTuple;
+use crate::time::Instant;
 
 /// One receive ring of an interface.
 ///
@@ -53,6 +54,21 @@ pub trait RxQueue: fmt::Debug + Send {
     /// Returns the counters of this ring. `None` if `effort` does not suffice, which it always does with
     /// [`Effort::SystemCall`].
     fn counters(&self, effort: Effort) -> Option<RxCounters>;
+
+    /// Lets the interface answer SYNs for this ring with cookies ([`Change::AnswerSyns`]) instead of putting
+    /// them into it, for some seconds after `now`, the time of the host. With `None` it answers none from now
+    /// on. The default does nothing.
+    ///
+    /// The host calls this whenever it takes a SYN, and when its listener has no room for connections.
+    fn answer_syns(&mut self, now: Option<Instant>) {
+        let _ = now;
+    }
+
+    /// Returns the number of SYNs for this ring that the interface has answered. Takes no system call. The
+    /// default has answered none.
+    fn answered_syns(&self) -> u64 {
+        0
+    }
 }
 
 /// The effort that a question about a ring's counters is worth.

@@ -16,7 +16,9 @@ use evenkeel_core::id::ChannelId;
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork, ReceivePath};
-use evenkeel_core::system::UdpSocket;
+use evenkeel_core::system::{TcpListener, UdpSocket};
+use evenkeel_core::tcp::cookie::SynCookies;
+use evenkeel_core::tcp::{Counter, Flags, FourTuple, Header, ListenerConfig, Secret, SeqNumber};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::IpCidr;
 use evenkeel_core::work::Work;
@@ -210,4 +212,60 @@ fn an_interface_that_demultiplexes_and_has_a_receive_ring_serves_any_architectur
         stand.run();
         assert_eq!((seen.count(), stand.events()), (20, Vec::new()), "{architecture}");
     }
+}
+
+/// An adaptor may answer SYNs as long as their listener has room for connections. The host accepts what the
+/// adaptor's cookies bring back.
+#[test]
+fn an_adaptor_that_answers_syns_knows_when_it_may_and_the_host_that_it_did() {
+    let secret = Secret::of_seed(9);
+    let config = Config { secret: Some(secret), ..Config::of(Architecture::NiLrp) };
+    let mut stand = Stand::new(config, 100);
+    let server = stand.host.attach("server", 0, stand.now);
+    stand.run();
+    stand.events();
+    let config = ListenerConfig { backlog: 1, ..ListenerConfig::default() };
+    let listen = |system: &mut System<'_>| TcpListener::listen(system, None, 80, &config);
+    let listener = stand.host.enter(server, stand.now, listen).unwrap().unwrap();
+    let offered = |events: Vec<Event>| {
+        let offers = events.into_iter().filter_map(|event| match event {
+            Event::Update(Change::AnswerSyns(channel, offer)) => Some((channel, offer)),
+            _ => None,
+        });
+        offers.collect::<Vec<_>>()
+    };
+    let offers = offered(stand.events());
+    let [(channel, offer)] = offers[..] else { panic!("{offers:?}") };
+    assert_eq!((offer.secret, offer.hop_limit), (secret, 64));
+    let answers = |stand: &Stand| stand.adaptor.lock().unwrap().answers(channel);
+    let accept = |stand: &mut Stand| stand.host.enter(server, stand.now, |it| listener.accept(it)).unwrap();
+    assert_eq!(answers(&stand), None, "the host has not said so yet");
+    stand.send(&[syn(5_000, 80)]);
+    stand.run();
+    assert!(answers(&stand).is_some());
+
+    // The ACK of a cookie: the first one is of no use.
+    let tuple = FourTuple::new((HOST, 80), (PEER, 6_000));
+    let irs = SeqNumber::new(77);
+    let cookie = SynCookies::new(secret).make(&tuple, irs, 1_460, stand.now).unwrap();
+    let ports = Header { source: 6_000, destination: 80, ..Header::default() };
+    let ack = tcp(Header { seq: irs + 1, ack: cookie + 1, flags: Flags::ACK, ..ports }, b"");
+    stand.send(std::slice::from_ref(&ack));
+    stand.run();
+    assert!(accept(&mut stand).is_err());
+    stand.adaptor.lock().unwrap().answer(channel, 3);
+    stand.send(&[ack]);
+    stand.run();
+    assert_eq!(stand.host.tcp().counters().get(Counter::SyncookiesSent), 3);
+
+    // The accept queue is full.
+    stand.send(&[syn(5_001, 80)]);
+    stand.run();
+    assert_eq!(answers(&stand), None);
+    accept(&mut stand).unwrap();
+    stand.run();
+    assert!(answers(&stand).is_some());
+    let limit = core::num::NonZeroU8::new(9).unwrap();
+    stand.host.enter(server, stand.now, |system| listener.set_hop_limit(system, limit)).unwrap().unwrap();
+    assert_eq!(offered(stand.events())[0].1.hop_limit, 9);
 }

@@ -76,26 +76,29 @@ fn the_interface_forwards_after_a_few_packets_as_the_host_did() {
     }
 }
 
+/// A change of the router under test.
+type Change = fn(&mut Bench);
+
 /// Whatever a decision depends on takes it back when it changes, before the host sleeps.
 #[test]
 fn every_change_takes_it_back() {
-    let elsewhere = IpCidr::new(Ipv4Address::new(203, 0, 113, 0).into(), 24);
-    let changes: [(&str, &dyn Fn(&mut Bench)); 6] = [
-        ("route", &|bench| {
+    let changes: [(&str, Change); 6] = [
+        ("route", |bench| {
+            let elsewhere = IpCidr::new(Ipv4Address::new(203, 0, 113, 0).into(), 24);
             let route = Route { to: elsewhere, via: Via::Link(LAN), metric: 0 };
             bench.host.set_route(route).unwrap();
         }),
-        ("address", &|bench| {
+        ("address", |bench| {
             let address = IpCidr::new(Ipv4Address::new(203, 0, 113, 1).into(), 24);
             bench.host.add_address(LAN, address, bench.now);
         }),
-        ("mtu", &|bench| bench.host.set_mtu(WAN, 1000)),
-        ("neighbour", &|bench| {
+        ("mtu", |bench| bench.host.set_mtu(WAN, 1000)),
+        ("neighbour", |bench| {
             let other = EthernetAddress([2, 0, 0, 0, 0, 77]);
             bench.host.set_neighbor(WAN, FAR.into(), other, bench.now).unwrap();
         }),
-        ("no neighbour", &|bench| assert!(bench.host.remove_neighbor(WAN, FAR.into(), bench.now))),
-        ("screening", &|bench| bench.host.require_screening()),
+        ("no neighbour", |bench| assert!(bench.host.remove_neighbor(WAN, FAR.into(), bench.now))),
+        ("screening", |bench| bench.host.require_screening()),
     ];
     for (name, change) in changes {
         let mut router = Router::new(Config::of(Architecture::SoftLrp));

@@ -19,11 +19,12 @@ struct xdp_md {
 	u32 data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex;
 };
 
-enum { XDP_DROP = 1, XDP_PASS = 2, XDP_REDIRECT = 4 };
+enum { XDP_DROP = 1, XDP_PASS = 2, XDP_TX = 3, XDP_REDIRECT = 4 };
 enum { HASH = 1, ARRAY = 2, PERCPU_ARRAY = 6, LRU_HASH = 9, XSKMAP = 17, NO_PREALLOC = 1, MMAPABLE = 1024 };
 
 static void *(*const lookup)(void *map, const void *key) = (void *)1;
 static long (*const update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static u64 (*const monotonic)(void) = (void *)5;
 static long (*const redirect)(void *map, u64 key, u64 flags) = (void *)51;
 
 #define htons(value) __builtin_bswap16(value)
@@ -31,7 +32,7 @@ static long (*const redirect)(void *map, u64 key, u64 flags) = (void *)51;
 
 /* A decision: what happens, and in the low half the slot or the reason. */
 enum { UNDECIDED = 0, TO_SLOT = 0x10000, PASS = 0x20000, DROP = 0x30000 };
-enum { UNKNOWN_ETHERTYPE, MALFORMED, NOT_LOCAL, UNUSED_QUEUE, TOO_LONG, REASONS };
+enum { UNKNOWN_ETHERTYPE, MALFORMED, NOT_LOCAL, UNUSED_QUEUE, TOO_LONG, ANSWERED, REASONS };
 
 enum { SLOTS = 64, QUEUES = 16 };
 enum { V4, V6 };
@@ -104,7 +105,9 @@ struct {
 	u8 *value;
 } hardware SEC(".maps");
 
-/* Addresses and groups of the host. */
+/* Addresses and groups of the host, with their kinds. */
+enum { UNICAST = 1, BROADCAST };
+
 struct {
 	UINT(type, HASH);
 	UINT(max_entries, 65536);
@@ -160,10 +163,14 @@ struct {
 struct arrivals {
 	u32 frames;
 	u64 refused;
+	u64 answered;      /* SYNs, by a cookie */
+	u64 pressed_until; /* on the machine's clock */
 } __attribute__((aligned(64)));
 
 struct mark {
 	u32 taken, limit; /* a ring without a limit is none */
+	u64 behind;       /* the host's clock is so much behind the machine's; 0 if no SYN is to be answered */
+	u64 granted;      /* when the host last wrote that, on the machine's clock */
 } __attribute__((aligned(64)));
 
 struct {
@@ -269,6 +276,8 @@ INLINE void set_v6(struct end *end, const u8 *address)
 	*end = (struct end){ .family = V6 };
 	__builtin_memcpy(&end->address, address, sizeof(end->address));
 }
+
+#include "cookies.h"
 
 /* Returns whether the first bytes of the payload are there. */
 INLINE int has(const struct packet *packet, u32 bytes)
@@ -611,17 +620,43 @@ static __attribute__((noinline)) u32 decide(struct xdp_md *context)
 	return record(&packet, found);
 }
 
-INLINE int drop(u32 reason)
+INLINE int count(u32 reason, int verdict)
 {
 	u64 *counter = lookup(&counters, &reason);
 
 	if (counter)
 		++*counter;
-	return XDP_DROP;
+	return verdict;
+}
+
+INLINE int drop(u32 reason)
+{
+	return count(reason, XDP_DROP);
+}
+
+/* SYNs get cookies for so long after their ring was half full, ... */
+#define PRESSED (1000 * MILLISECOND)
+/* ... if the host has taken one not longer ago than this: both clocks drift apart. */
+#define GRANTED (4000 * MILLISECOND)
+
+/* Answers a SYN with a cookie, if the ring of its listener was half full not long ago. Returns whether it did. */
+INLINE int relieve(struct xdp_md *context, u32 slot, struct arrivals *arrived, const struct mark *mark)
+{
+	u64 behind = mark->behind, now;
+
+	if (!behind)
+		return 0;
+	now = monotonic();
+	if ((int)(arrived->frames - mark->taken) >= (int)(mark->limit / 2))
+		arrived->pressed_until = now + PRESSED;
+	if (now >= arrived->pressed_until || now - mark->granted > GRANTED || !answer(context, slot, now - behind))
+		return 0;
+	arrived->answered++;
+	return 1;
 }
 
 /* Puts a frame into the ring of a slot, or into the one that all others share; or nowhere if that is full. */
-INLINE int deliver(struct xdp_md *context, u32 slot)
+INLINE int deliver(struct xdp_md *context, u32 slot, int relieves)
 {
 	u32 shared = context->rx_queue_index * SLOTS, at = shared + slot;
 	const struct mark *mark = lookup(&marks, &at);
@@ -636,6 +671,8 @@ INLINE int deliver(struct xdp_md *context, u32 slot)
 	arrived = lookup(&arrivals, &at);
 	if (!mark || !arrived || !mark->limit)
 		return drop(UNUSED_QUEUE);
+	if (relieves && relieve(context, at - shared, arrived, mark))
+		return count(ANSWERED, XDP_TX);
 	if ((int)(arrived->frames - mark->taken) >= (int)mark->limit) {
 		__sync_fetch_and_add(&arrived->refused, 1);
 		return XDP_DROP;
@@ -656,7 +693,7 @@ INLINE int take(struct xdp_md *context)
 	case DROP:
 		return drop(decision & 0xffff);
 	}
-	return deliver(context, decision & 0xffff);
+	return deliver(context, decision & 0xffff, 1);
 }
 
 SEC("xdp") int demux(struct xdp_md *context)
@@ -677,7 +714,7 @@ SEC("xdp") int router(struct xdp_md *context)
 /* For a packet monitor: all frames of the device. */
 SEC("xdp") int monitor(struct xdp_md *context)
 {
-	return deliver(context, 0);
+	return deliver(context, 0, 0);
 }
 
 /* Returns the decision, for tests. */

@@ -76,6 +76,20 @@ impl Clock {
     }
 }
 
+/// Returns the nanoseconds of the machine's clock that BPF programs read, too.
+pub(crate) fn monotonic_nanos() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+/// Returns whether that clock is this process's, too: a time namespace may have another one. A kernel without
+/// time namespaces has one clock.
+pub(crate) fn has_machine_clock() -> bool {
+    let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+    let is_zero = |line: &str| line.split_whitespace().skip(1).all(|offset| offset == "0");
+    offsets.lines().filter(|line| line.starts_with("monotonic")).all(is_zero)
+}
+
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Clock({}, {:?})", self.source(), self.now())

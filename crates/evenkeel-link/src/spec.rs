@@ -254,6 +254,8 @@ pub struct OpenOptions {
     pub address: Address,
     /// Addresses for the kernel's end of a TAP device.
     pub kernel_addresses: Vec<IpCidr>,
+    /// Whether a device that is opened through AF_XDP forwards packets for a router: [`XdpOptions::offload`].
+    pub offload: bool,
 }
 
 /// Opens a device with the default options of its kind. `clock` is the clock of the host's loop.
@@ -285,7 +287,8 @@ pub fn open_with(
         }
         DeviceSpec::Xdp(XdpSpec { name, queues, shared }) => {
             let (queues, shared) = (queues.clone(), *shared);
-            let options = XdpOptions { queues, address, shared, ..XdpOptions::default() };
+            let offload = options.offload;
+            let options = XdpOptions { queues, address, shared, offload, ..XdpOptions::default() };
             Box::new(Xdp::open(name, &options)?)
         }
         DeviceSpec::Pcap(path) => Box::new(Replay::open(path, &ReplayOptions::default(), clock)?),

@@ -57,6 +57,10 @@ const DATA_MASK: u32 = (1 << DATA_BITS) - 1;
 pub struct SynCookies(Secret);
 
 impl SynCookies {
+    pub(super) const fn secret(&self) -> Secret {
+        self.0
+    }
+
     /// The longest time for which a cookie is valid.
     pub const LIFETIME: Duration = Duration::from_secs(EPOCH.as_secs() * EPOCHS_GOOD as u64);
 
@@ -118,6 +122,31 @@ pub struct CookieOptions {
     pub sack_permitted: bool,
     /// Whether the peer requested ECN.
     pub ecn: bool,
+}
+
+/// The parameters of a listener's SYN-ACKs with cookies, for a device that answers SYNs in its place.
+///
+/// The device makes numbers and timestamps as [`SynCookies`] and
+/// [`InitialSequence`](crate::InitialSequence) do, on the listener's clock or somewhat behind it. The
+/// listener accepts the ACK once it [expects](crate::Listener::expect_cookies) cookies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CookieOffer {
+    /// The secret of cookies and timestamps.
+    pub secret: Secret,
+    /// The most bytes that the listener accepts in a segment, whatever the path allows.
+    pub mss_max: u16,
+    /// The window of the SYN-ACK.
+    pub window: u16,
+    /// The window scale of the listener, if it has one.
+    pub window_scale: Option<u8>,
+    /// Whether the listener accepts SACK blocks.
+    pub sack_permitted: bool,
+    /// Whether the listener uses timestamps.
+    pub timestamps: bool,
+    /// Whether the listener uses ECN.
+    pub ecn: bool,
+    /// The TTL or hop limit of the SYN-ACK.
+    pub hop_limit: u8,
 }
 
 const NO_SCALE: u8 = 15;

@@ -34,6 +34,8 @@ pub enum TcpDrop {
     NotAcceptable,
     /// A SYN, or the end of a handshake, that found the listener's queues full.
     Backlog,
+    /// A SYN that the device answered with a SYN cookie in place of its listener.
+    Cookie,
 }
 
 impl TcpDrop {
@@ -46,6 +48,7 @@ impl TcpDrop {
         Self::NoRoom,
         Self::NotAcceptable,
         Self::Backlog,
+        Self::Cookie,
     ];
 
     /// Returns the name used in tables and machine-readable output.
@@ -59,6 +62,7 @@ impl TcpDrop {
             Self::NoRoom => "tcp-no-room",
             Self::NotAcceptable => "tcp-not-acceptable",
             Self::Backlog => "tcp-backlog",
+            Self::Cookie => "tcp-cookie",
         }
     }
 
@@ -76,6 +80,7 @@ impl TcpDrop {
             Self::NoRoom => "data beyond the receive window, or more than buffers may hold",
             Self::NotAcceptable => "of a connection, but out of place: too old, or not by its peer",
             Self::Backlog => "a SYN, or the end of a handshake, that found the listener's queues full",
+            Self::Cookie => "a SYN that the device answered with a SYN cookie, in place of its listener",
         }
     }
 }

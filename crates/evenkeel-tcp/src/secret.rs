@@ -52,6 +52,12 @@ impl Secret {
         Self(bits)
     }
 
+    /// Returns the bits, for a device that makes the same hashes. They must not leave this machine.
+    #[must_use]
+    pub const fn to_bits(&self) -> [u8; 16] {
+        self.0
+    }
+
     /// Creates a secret from a seed that is no secret: for simulations, tests, and tables that no other
     /// host can probe.
     #[must_use]

@@ -67,6 +67,7 @@ impl Part {
         Routed {
             seconds: elapsed.as_secs_f64(),
             forwarded: counters.forwarded,
+            offloaded: snapshot.interfaces.iter().map(|interface| interface.offloaded).sum(),
             links: self.lines.iter().map(|line| line.report(&snapshot)).collect(),
             screening,
             routes: host.route_count() as u64,

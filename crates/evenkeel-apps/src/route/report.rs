@@ -20,8 +20,10 @@ use crate::counters::HostCounters;
 pub struct Routed {
     /// The time that the router has run, in seconds.
     pub seconds: f64,
-    /// Packets that were forwarded.
+    /// Packets that were forwarded, but for those of `offloaded`.
     pub forwarded: u64,
+    /// Packets that were forwarded in XDP, and that the router did not see.
+    pub offloaded: u64,
     /// The report of each link.
     pub links: Vec<LinkReport>,
     /// The report of screening; `None` if all packets pass.
@@ -115,6 +117,7 @@ impl Routed {
     fn with(mut self, other: Self) -> Self {
         self.seconds = self.seconds.max(other.seconds);
         self.forwarded += other.forwarded;
+        self.offloaded += other.offloaded;
         for (link, other) in self.links.iter_mut().zip(other.links) {
             link.add(other);
         }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use evenkeel::Engine;
+use evenkeel::raw::device::Properties;
 use evenkeel::raw::device::{Address, Device, DeviceSpec, OpenOptions, open_queues};
 use evenkeel::raw::host::{Config, Host};
 use evenkeel::raw::signal::Stop;
@@ -36,6 +37,9 @@ pub struct Router {
     pub changing: Changing,
     /// Whether addresses, routes and neighbours are the kernel's: all links are then `packet:NAME`.
     pub kernel_routes: bool,
+    /// Whether packets between `xdp:NAME` links are forwarded in XDP, once the router has decided about their
+    /// destination. Not possible with rules, or with a capture: neither would see them.
+    pub offload: bool,
     /// Limit of the screening queue.
     pub screen_queue_pkts: usize,
     /// Nice value of the screening process.
@@ -140,6 +144,7 @@ impl Router {
             }
         }
         self.check_cores()?;
+        self.check_offload()?;
         let place = |link: &Link| Place { name: link.name.clone(), addresses: link.addresses.clone() };
         Ok(self.links.iter().map(place).collect())
     }
@@ -171,6 +176,35 @@ impl Router {
         Ok(())
     }
 
+    fn check_offload(&self) -> Result<(), RouterError> {
+        if !self.offload {
+            return Ok(());
+        }
+        let between = self.links.iter().filter(|link| matches!(link.device, DeviceSpec::Xdp(_)));
+        let what = if self.changing.rules.is_some() {
+            "packets that are forwarded in XDP are not screened: no offload with rules"
+        } else if self.capture.is_some() {
+            "a capture does not see the packets that are forwarded in XDP: no offload with a capture"
+        } else if between.count() < 2 {
+            "packets are forwarded in XDP between xdp:NAME links: give two or more"
+        } else {
+            return Ok(());
+        };
+        Err(RouterError::Links(what.to_owned()))
+    }
+
+    /// Returns a warning about a device through which no packets can be forwarded in XDP.
+    pub(super) fn warning_about(&self, device: &dyn Device) -> Option<String> {
+        let Properties { name, offload_device, .. } = device.properties();
+        let is_meant = self.offload && device.info().rings_in_memory;
+        (is_meant && offload_device.is_none()).then(|| {
+            format!(
+                "{name}: its driver takes no frames of XDP programs, so what leaves by it goes through the router \
+                 (for a veth: ethtool -K PEER gro on)"
+            )
+        })
+    }
+
     /// Returns the number of hosts that the router consists of.
     pub(super) fn hosts(&self) -> usize {
         self.cores.len().max(1)
@@ -199,6 +233,7 @@ impl Router {
         let options = OpenOptions {
             address: link.mac.unwrap_or(default),
             kernel_addresses: link.kernel_addresses.clone(),
+            offload: self.offload,
         };
         Ok(open_queues(&link.device, &options, self.hosts(), clock)?)
     }

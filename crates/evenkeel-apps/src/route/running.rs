@@ -84,7 +84,7 @@ impl Running {
         let engines: Result<Vec<_>, _> =
             (0..router.hosts()).map(|index| router.engine(index, clock)).collect();
         let mut group = Group::new(engines?)?;
-        let lines = attach(group.engines_mut(), &mut router, clock)?;
+        let lines = attach(group.engines_mut(), &mut router, clock, &say)?;
         let statuses = lines.iter().map(|lines| lines.iter().map(|line| Arc::clone(&line.status)).collect());
         let statuses = statuses.collect();
         // There is a log only if there are rules that write to it.
@@ -196,10 +196,16 @@ impl Telling {
 }
 
 /// Assigns each host its device of every link.
-fn attach(engines: &mut [Engine], router: &mut Router, clock: Clock) -> Result<Vec<Vec<Line>>, RouterError> {
+fn attach(
+    engines: &mut [Engine],
+    router: &mut Router,
+    clock: Clock,
+    say: &Say,
+) -> Result<Vec<Vec<Line>>, RouterError> {
     let mut all: Vec<Vec<Line>> = engines.iter().map(|_| Vec::new()).collect();
     for index in 0..router.links.len() {
         let devices = router.open(index, clock)?;
+        devices.iter().filter_map(|device| router.warning_about(&**device)).for_each(|warning| say(&warning));
         let Some(link) = router.links.get_mut(index) else { continue };
         if let (Some(Address::Random), Some(device)) = (link.mac, devices.first()) {
             // Drawn once: should the device return, it has the same.

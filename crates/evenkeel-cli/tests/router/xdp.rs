@@ -4,7 +4,7 @@ use evenkeel_testing::has_xdp;
 use serde_json::Value;
 
 use crate::forwarding::perf;
-use crate::support::{Router, Scratch, in_namespace, run};
+use crate::support::{Host, Router, Scratch, in_namespace, run};
 use crate::{LINKS, hosts};
 
 /// Runs a test where AF_XDP can be had.
@@ -135,5 +135,57 @@ fn the_hardware_address_can_be_the_devices() {
         let neighbor = a.run("ip neigh show 10.0.1.1");
         assert!(neighbor.contains(devices[0]["address"].as_str().unwrap()), "{shown} {neighbor}");
         router.stop();
+    });
+}
+
+/// Sends pings, of which nearly all are answered. The floods of other tests pass through the same kernel.
+fn pings(from: &Host, packets: u32, to: &str) {
+    let said = from.run(&format!("ping -q -c {packets} -i 0.002 -W 5 {to}"));
+    let mut words = said.split(' ');
+    words.find(|word| *word == "transmitted,").unwrap();
+    let received: u32 = words.next().unwrap().parse().unwrap();
+    assert!(received >= packets * 9 / 10, "{to}: {said}");
+}
+
+/// Once the router has decided about a destination, its packets are forwarded in XDP, in both directions,
+/// until the neighbour moves.
+#[test]
+fn packets_are_forwarded_in_xdp_until_their_neighbour_moves() {
+    with_xdp(|| {
+        let (a, b) = hosts();
+        // A veth takes frames of XDP programs if its peer has NAPI. The kernel leaves checksums unfinished.
+        a.run("ethtool -K a1 gro on tx off");
+        b.run("ethtool -K b1 gro on tx off");
+        let router = Router::start(&format!("{} --offload", links("xdp", "xdp")));
+        assert!(!router.said_at_start().contains("XDP"), "{}", router.said_at_start());
+        ["10.0.2.2", "fd00:2::2"].into_iter().for_each(|to| pings(&a, 500, to));
+        let _server = b.spawn("iperf3 -s -1");
+        let stream = perf(&a, "iperf3 -J -c 10.0.2.2 -n 20M --connect-timeout 3000");
+        assert!(stream["end"]["sum_sent"]["bytes"].as_u64().unwrap() > 20_000_000, "{stream}");
+        b.run("ip link set b1 address 02:00:00:00:07:07");
+        for (router, far) in [("10.0.2.1", "10.0.2.2"), ("fd00:2::1", "fd00:2::2")] {
+            // With that, the router learns the new hardware address.
+            b.run(&format!("ping -c 1 -w 10 {router}"));
+            pings(&a, 100, far);
+        }
+        let done = router.stop();
+        let count = |what: &str| done[what].as_u64().unwrap();
+        assert!(count("offloaded") > 2 * 900 + 5_000, "{done}");
+        assert!(count("forwarded") < 1_000, "{done}");
+    });
+}
+
+#[test]
+fn a_device_that_takes_no_frames_of_xdp_gets_them_from_the_router() {
+    with_xdp(|| {
+        let (a, b) = hosts();
+        a.run("ethtool -K a1 gro off");
+        b.run("ethtool -K b1 gro off");
+        let router = Router::start(&format!("{} --offload", links("xdp", "xdp")));
+        let said = router.said_at_start();
+        assert!(said.contains("r1: its driver takes no frames") && said.contains("r2: its"), "{said}");
+        pings(&a, 100, "10.0.2.2");
+        let done = router.stop();
+        assert_eq!(done["offloaded"], 0, "{done}");
     });
 }

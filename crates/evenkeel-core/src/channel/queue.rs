@@ -8,6 +8,7 @@ use crate::interface::{Burst, RxQueue, Seen};
 use crate::plain::Plain;
 use crate::poll::Gate;
 use crate::tcp::table::Id;
+use crate::time::Instant;
 
 /// The segments that a channel of TCP holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,6 +135,8 @@ pub struct Channel {
     /// The number of times that all its segments have been processed, modulo 2^32. An entry in a list of
     /// channels that has another number is out of date.
     pub(crate) turn: u32,
+    /// The SYNs that interfaces have answered with cookies, as far as the listener knows.
+    answered_syns: u64,
     /// Of TCP: what it holds segments for.
     pub(crate) segments_for: Option<SegmentKind>,
 }
@@ -156,6 +159,7 @@ impl Channel {
             members: Vec::new(),
             listed: false,
             turn: 0,
+            answered_syns: 0,
             segments_for: None,
         }
     }
@@ -365,6 +369,18 @@ impl Channel {
             discarded: self.counters.discarded + missed,
             ..self.counters
         }
+    }
+
+    /// Lets interfaces answer SYNs for the channel's rings with cookies, for some seconds after `now`, or no
+    /// longer.
+    pub(crate) fn answer_syns(&mut self, now: Option<Instant>) {
+        self.rings.iter_mut().for_each(|(_, ring)| ring.answer_syns(now));
+    }
+
+    /// Returns the number of SYNs that interfaces have answered since the last call.
+    pub(crate) fn take_answered_syns(&mut self) -> u64 {
+        let all = self.rings.iter().map(|(_, ring)| ring.answered_syns()).sum();
+        all - core::mem::replace(&mut self.answered_syns, all)
     }
 
     /// Returns whether the channel has rings on interfaces.

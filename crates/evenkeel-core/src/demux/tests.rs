@@ -614,3 +614,31 @@ fn what_leads_where_the_last_one_did_is_found_to_by_its_first_bytes() {
     assert!(same > bits * bits / 10, "{same} of {}", bits * bits);
     assert!((0..first.len() - 6).all(|len| last.next(&first[..len]).is_none()), "cut off");
 }
+
+/// A copy of the table offers cookies as the original does, until no SYN leads to the channel any more.
+#[test]
+fn offers_of_cookies_are_contents_as_long_as_syns_lead_to_their_channel() {
+    let offer = CookieOffer {
+        secret: Secret::of_seed(1),
+        mss_max: 1_460,
+        window: 65_535,
+        window_scale: None,
+        sack_permitted: true,
+        timestamps: true,
+        ecn: false,
+        hop_limit: 64,
+    };
+    let syns = Binding::Tcp { address: None, port: 80, opens: true };
+    let answer = Change::AnswerSyns(ChannelId(3), offer);
+    let mut table = DemuxTable::new(1);
+    for change in [Change::Bind(syns, ChannelId(3)), answer, Change::AddBroadcast(v4(255).into())] {
+        table.apply(change);
+    }
+    let contents = table.contents();
+    assert!([answer, Change::AddBroadcast(v4(255).into())].iter().all(|change| contents.contains(change)));
+    table.apply(Change::Unbind(Binding::Tcp { address: None, port: 81, opens: true }));
+    assert!(table.contents().contains(&answer));
+    table.apply(Change::Unbind(syns));
+    table.apply(Change::RemoveAddress(v4(255).into()));
+    assert_eq!(table.contents(), []);
+}

@@ -13,7 +13,6 @@ use crate::ready::Kinds;
 use crate::screen::Verdict;
 use crate::stack::{Datagram, IcmpError, IpEndpoint, Quoted, Received, Reply, Transit};
 use crate::time::Instant;
-use crate::wire::IpAddress;
 use crate::work::Work;
 
 impl Net {
@@ -223,7 +222,11 @@ impl Net {
     pub(crate) fn process_segment(&mut self, id: ChannelId, now: Instant) -> bool {
         let segments_for = self.rx.channels.get(id).and_then(|channel| channel.segments_for);
         let stays = match segments_for {
-            Some(SegmentKind::Syns(socket)) => self.activation().is_overloaded(socket),
+            Some(SegmentKind::Syns(socket)) => !self.activation().answer_syns(id, socket, now),
+            Some(SegmentKind::Handshakes(socket)) => {
+                self.activation().expect_cookies(socket, now);
+                false
+            }
             _ => false,
         };
         let taken = if stays { None } else { self.take_from_channel(id, now) };
@@ -298,32 +301,7 @@ impl Net {
         let came_by = transit.interface();
         self.with_stack(now, |stack, io| stack.forward(transit, io));
         if let Some(destination) = due {
-            self.offload(came_by, destination, now);
-        }
-    }
-
-    /// Lets an interface forward packets to `destination` by itself, if all of them leave in the same way.
-    fn offload(&mut self, came_by: InterfaceId, destination: IpAddress, now: Instant) {
-        let Some(way) = self.stack.way_of_all(&destination, came_by) else { return };
-        let Some(device) = self.links.properties(way.interface).and_then(|of| of.offload_device) else {
-            return;
-        };
-        let generation = self.offload_generation();
-        self.offloads.hand_over(came_by, destination, &way, device, (generation, now));
-    }
-
-    /// Returns the generation of everything on which a decision to forward depends. Under screening no decision
-    /// is for others.
-    pub(super) fn offload_generation(&self) -> u64 {
-        if self.sockets.screened { u64::MAX } else { self.stack.generation_of_hops() }
-    }
-
-    /// Takes back what interfaces forward by themselves if something has changed, and has the neighbours
-    /// probed that they send to.
-    pub(super) fn look_at_offloads(&mut self, now: Instant) {
-        self.offloads.settle(self.offload_generation());
-        for neighbor in self.offloads.used_neighbors(now) {
-            self.stack.use_neighbor(neighbor, now);
+            self.offloads.hand_over((came_by, destination), &self.stack, &self.links, now);
         }
     }
 

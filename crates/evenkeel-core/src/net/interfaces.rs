@@ -137,7 +137,12 @@ impl Net {
         }
         // Each change makes verdicts of frames that wait worthless.
         for &new in current.iter().filter(|address| !known.contains(address)) {
-            self.channels().update(Change::AddAddress(new));
+            let is_broadcast = self.stack.is_broadcast(&new);
+            self.channels().update(if is_broadcast {
+                Change::AddBroadcast(new)
+            } else {
+                Change::AddAddress(new)
+            });
         }
     }
 }

@@ -4,6 +4,7 @@
 mod device;
 mod input;
 mod interfaces;
+mod offloads;
 mod output;
 mod state;
 mod tcp;

@@ -1,5 +1,6 @@
 //! The network side of a host: all that it owns, the clock interrupt, and what it halts for.
 
+use super::offloads::Offloads;
 use super::output::Output;
 use super::tcp::{Activation, Segments, Tcp, TcpChannels};
 use crate::channel::Channel;
@@ -12,7 +13,6 @@ use crate::frame::{Frame, Pool, PoolLimit};
 use crate::id::{InterfaceId, QueueId};
 use crate::ledger::Ledger;
 use crate::link::{Links, OUTPUT_PKTS, OutputRoom};
-use crate::offload::Offloads;
 use crate::poll::{FeedbackBy, Poller};
 use crate::queue::Queue;
 use crate::receive::{AfterDevice, ReceivePath};
@@ -43,7 +43,7 @@ pub(crate) struct Net {
     /// The receive floor.
     pub(crate) rx: Receive,
     pub(crate) tcp: Tcp,
-    /// What interfaces forward by themselves.
+    /// The destinations whose packets interfaces forward by themselves.
     pub(crate) offloads: Offloads,
 }
 
@@ -249,7 +249,7 @@ impl Net {
         hear(Deadline::Fragments, self.rx.fragments_deadline());
         hear(Deadline::Timers, self.sockets.next_timer());
         hear(Deadline::Buffers, self.sockets.senders.next_look());
-        hear(Deadline::Offload, self.offloads.deadline(self.offload_generation()));
+        hear(Deadline::Offload, self.offloads.deadline(&self.stack, self.sockets.screened));
     }
 
     /// Handles the clock interrupt: has every part act that is due.
@@ -274,7 +274,7 @@ impl Net {
                     self.rx.next_fragment_look = now + FRAGMENT_PERIOD;
                     self.input_fragments(now);
                 }
-                Handler::Offload => self.look_at_offloads(now),
+                Handler::Offload => self.offloads.look(&mut self.stack, self.sockets.screened, now),
                 // The host has it tick at every clock interrupt.
                 Handler::Scheduler => {}
             }

@@ -15,7 +15,8 @@ use super::route::path::{Next, Path};
 use super::route::table::Via;
 use super::transit::Transit;
 use crate::drop::{IpDrop, LinkDrop};
-use crate::wire::{IpAddress, Ipv4Packet, Ipv6Packet};
+use crate::id::InterfaceId;
+use crate::wire::{EthernetAddress, IpAddress, Ipv4Packet, Ipv6Packet};
 
 /// The fields of an IP header that forwarding needs.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +62,16 @@ impl Header {
 struct NextLink {
     hop: Hop,
     mtu: usize,
+}
+
+/// The way of packets to a neighbour, as far as the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) interface: InterfaceId,
+    pub(crate) neighbor: IpAddress,
+    pub(crate) mtu: usize,
+    pub(crate) to: EthernetAddress,
+    pub(crate) from: EthernetAddress,
 }
 
 /// The reason why a packet is not forwarded, and the problem that its sender is notified of.

@@ -72,6 +72,7 @@ pub use transit::Transit;
 pub use udp::Datagram;
 
 pub(crate) use error::OutputError;
+pub(crate) use forward::Way;
 pub(crate) use icmp::quote::{IcmpError, IcmpErrorKind, Quoted};
 pub(crate) use icmp::reset::Reply;
 pub(crate) use io::Io;

@@ -163,6 +163,8 @@ impl TcpListener {
         system.call();
         let at = self.at(system)?;
         system.net.tcp.endpoint.set_listener_hop_limit(&at, limit);
+        let socket = system.descriptor(self.0)?.0;
+        system.net.tcp_channels().offer_cookies(socket);
         Ok(())
     }
 

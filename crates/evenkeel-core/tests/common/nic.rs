@@ -12,6 +12,7 @@ use evenkeel_core::interface::{
     Arrived, Burst, Demultiplexer, Effort, Frames, Interface, Opened, Properties, RxCounters, RxQueue,
     TxQueue,
 };
+use evenkeel_core::time::Instant;
 
 /// Frames that each ring holds.
 pub(crate) const RING_PKTS: usize = 64;
@@ -47,6 +48,10 @@ struct Ring {
     armed: bool,
     arrived: Option<Arrived>,
     missed: u64,
+    /// The host's time at which it last let the adaptor answer SYNs.
+    answers: Option<Instant>,
+    /// SYNs that were answered.
+    answered: u64,
 }
 
 impl Ring {
@@ -94,6 +99,16 @@ impl Adaptor {
             Some(id) => self.rings.get_mut(&id),
             None => Some(&mut self.shared),
         }
+    }
+
+    /// Returns when the host last let the adaptor answer the SYNs of a channel; `None` if it must not.
+    pub(crate) fn answers(&self, channel: ChannelId) -> Option<Instant> {
+        self.rings.get(&channel).unwrap().answers
+    }
+
+    /// Counts SYNs of a channel as answered.
+    pub(crate) fn answer(&mut self, channel: ChannelId, syns: u64) {
+        self.rings.get_mut(&channel).unwrap().answered += syns;
     }
 
     /// Returns the number of rings that channels have.
@@ -211,6 +226,14 @@ impl RxQueue for NicRing {
 
     fn counters(&self, _effort: Effort) -> Option<RxCounters> {
         Some(RxCounters::missed(self.with(|ring| ring.missed)))
+    }
+
+    fn answer_syns(&mut self, now: Option<Instant>) {
+        self.with(|ring| ring.answers = now);
+    }
+
+    fn answered_syns(&self) -> u64 {
+        self.with(|ring| ring.answered)
     }
 }
 

@@ -10,7 +10,7 @@ use evenkeel_core::interface::{Demultiplexer, Interface, Properties, RxQueue, Tx
 use evenkeel_core::offload::{Offload, OffloadHop};
 use evenkeel_core::wire::IpAddress;
 
-/// What an interface forwards.
+/// The destinations of packets that an interface forwards.
 #[derive(Debug, Default)]
 pub(crate) struct Forwards {
     pub(crate) destinations: BTreeMap<IpAddress, OffloadHop>,
@@ -19,7 +19,7 @@ pub(crate) struct Forwards {
     pub(crate) packets: (u64, u64),
 }
 
-/// What an interface forwards, shared with the test.
+/// The record of an interface, shared with the test.
 pub(crate) type Shared = Arc<Mutex<Forwards>>;
 
 #[derive(Debug)]

@@ -281,6 +281,7 @@ struct RecordedRing {
     inner: Box<dyn RxQueue>,
 }
 
+/// The interface answers no SYN for such a ring: the recording is to have all handshakes.
 impl RxQueue for RecordedRing {
     fn pending(&self) -> usize {
         self.inner.pending()

@@ -9,6 +9,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use evenkeel_core::time::Instant;
+
 use crate::received::Memory as _;
 use crate::sys::Mapping;
 
@@ -20,6 +22,12 @@ const QUEUES: u32 = 16;
 /// The entries of both maps.
 const ENTRIES: usize = QUEUES as usize * SLOTS as usize;
 
+/// The least time between two grants of answers. The program uses one for four seconds.
+const GRANT_NANOS: u64 = 100_000_000;
+/// The time by which the program's clock for timestamps is behind the host's, in nanoseconds. Until the next
+/// grant, the clock of the machine may gain on the host's, and must not pass it.
+const MARGIN_NANOS: u64 = 10_000_000;
+
 /// An entry that the program writes: `struct arrivals` of `demux.c`.
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -28,6 +36,10 @@ struct Arrivals {
     frames: AtomicU32,
     /// The frames that were dropped because the ring was full.
     refused: AtomicU64,
+    /// The SYNs that were answered with a cookie.
+    answered: AtomicU64,
+    /// The time on the machine's clock until which SYNs are.
+    pressed_until: AtomicU64,
 }
 
 /// An entry that we write: `struct mark` of `demux.c`.
@@ -38,6 +50,11 @@ struct Limit {
     taken: AtomicU32,
     /// The most frames that may be in it; 0 if there is no ring.
     limit: AtomicU32,
+    /// The difference between the machine's clock and the host's, in nanoseconds; 0 if no SYN is to be
+    /// answered.
+    behind: AtomicU64,
+    /// The time on the machine's clock at which that was written.
+    granted: AtomicU64,
 }
 
 /// The two maps, in memory.
@@ -60,7 +77,17 @@ impl Marks {
 
     /// Closes the ring of a slot: its frames go to the shared one.
     pub(super) fn close(&self, queue: u32, slot: u32) {
-        self.limit(entry(queue, slot)).limit.store(0, Ordering::Release);
+        let Limit { limit, behind, .. } = self.limit(entry(queue, slot));
+        limit.store(0, Ordering::Release);
+        behind.store(0, Ordering::Release);
+    }
+
+    /// Returns whether a grant at `now`, on the machine's clock, is soon enough after the last one that it
+    /// need not be written.
+    fn is_granted(&self, at: usize, now: u64) -> bool {
+        let Limit { behind, granted, .. } = self.limit(at);
+        let since = now.saturating_sub(granted.load(Ordering::Relaxed));
+        behind.load(Ordering::Relaxed) != 0 && since < GRANT_NANOS
     }
 
     fn arrivals(&self, at: usize) -> &Arrivals {
@@ -88,6 +115,8 @@ pub(super) struct Mark {
     at: usize,
     /// The frames that earlier rings of the slot have refused.
     refused_before: u64,
+    /// The SYNs for earlier rings of the slot that were answered.
+    answered_before: u64,
 }
 
 impl Mark {
@@ -95,8 +124,11 @@ impl Mark {
     pub(super) fn open(marks: &Arc<Marks>, queue: u32, slot: u32, ring_pkts: usize) -> Self {
         let at = entry(queue, slot);
         let refused_before = marks.arrivals(at).refused.load(Ordering::Relaxed);
-        let mark = Self { marks: Arc::clone(marks), at, refused_before };
+        let answered_before = marks.arrivals(at).answered.load(Ordering::Relaxed);
+        let mark = Self { marks: Arc::clone(marks), at, refused_before, answered_before };
         mark.level();
+        mark.answer_syns(None, || 0);
+        marks.arrivals(at).pressed_until.store(0, Ordering::Relaxed);
         mark.marks.limit(at).limit.store(ring_pkts as u32, Ordering::Release);
         mark
     }
@@ -114,6 +146,26 @@ impl Mark {
     pub(super) fn level(&self) {
         let frames = self.marks.arrivals(self.at).frames.load(Ordering::Acquire);
         self.marks.limit(self.at).taken.store(frames, Ordering::Release);
+    }
+
+    /// Lets the program answer SYNs with cookies, for some seconds after `now`; or no longer. `clock` returns
+    /// the time of the machine's clock.
+    pub(super) fn answer_syns(&self, now: Option<Instant>, clock: impl FnOnce() -> u64) {
+        let Limit { behind, granted, .. } = self.marks.limit(self.at);
+        let Some(now) = now else { return behind.store(0, Ordering::Release) };
+        let at = clock();
+        if self.marks.is_granted(self.at, at) {
+            return;
+        }
+        // The host's time was read before the machine's: the difference is too large, not too small.
+        let difference = at.wrapping_sub(now.as_nanos()).wrapping_add(MARGIN_NANOS);
+        behind.store(difference.max(1), Ordering::Release);
+        granted.store(at, Ordering::Release);
+    }
+
+    /// Returns the number of SYNs that the program has answered.
+    pub(super) fn answered(&self) -> u64 {
+        self.marks.arrivals(self.at).answered.load(Ordering::Acquire) - self.answered_before
     }
 
     /// Returns the number of frames that found the ring full.

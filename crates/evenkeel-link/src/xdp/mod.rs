@@ -17,6 +17,8 @@
 //! | `witness.rs` | noticing the end of the device and of the program |
 //! | `program.rs`, `program/` | the XDP program, `bpf/demux.c`; its copy of the host's table |
 //!
+//! While a flood fills the ring of a listener, the program answers SYNs by SYN cookies: `bpf/cookies.h`.
+//!
 //! **Receive** copies nothing on our side: a frame lies in the memory that was given to the kernel, until the
 //! program drops the datagram. If a driver cannot write to that memory itself, the kernel copies once.
 //!
@@ -182,6 +184,7 @@ impl Opening<'_> {
         }?;
         let forwarder = self.options.offload.then(|| program.forwarder()).transpose()?;
         program.apply(Change::Hardware(address))?;
+        program.set_mtu(mtu);
         let mut marks = Vec::new();
         for (at, first) in &firsts {
             marks.push(program.set_socket(at.queue, 0, first.socket.as_fd(), ring_pkts)?);

@@ -12,7 +12,7 @@ use aya::programs::links::FdLink;
 use aya::programs::{Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use evenkeel_core::demux::Change;
-use evenkeel_core::drop::{IpDrop, LinkDrop, Reason};
+use evenkeel_core::drop::{IpDrop, LinkDrop, Reason, TcpDrop};
 use evenkeel_core::id::ChannelId;
 
 pub(super) use self::object::CAPABILITIES;
@@ -62,12 +62,13 @@ impl Taken {
 }
 
 /// The reasons for which the program drops a frame, by their numbers.
-const REASONS: [Reason; 5] = [
+const REASONS: [Reason; 6] = [
     Reason::Link(LinkDrop::UnknownEtherType),
     Reason::Ip(IpDrop::Malformed),
     Reason::Ip(IpDrop::NotLocal),
     Reason::Link(LinkDrop::UnusedQueue),
     Reason::Link(LinkDrop::TooLong),
+    Reason::Tcp(TcpDrop::Cookie),
 ];
 
 /// A loaded XDP program with its maps.
@@ -206,6 +207,11 @@ impl Program {
     /// Makes frames for `channel` go to slot 0 again.
     pub(crate) fn close(&mut self, channel: ChannelId) {
         self.table.close(channel);
+    }
+
+    /// Sets the size of the largest packet, from which the MSS of SYN-ACKs with cookies follows.
+    pub(crate) fn set_mtu(&mut self, mtu: usize) {
+        self.table.set_mtu(mtu);
     }
 
     /// Applies a change of the host's demultiplexing table.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::frame::Frame;
 use evenkeel_core::interface::{Arrived, Burst, Effort, Frames, RxCounters, RxQueue};
+use evenkeel_core::time::Instant;
 use rustix::net::sockopt;
 use rustix::net::xdp::XdpDesc;
 
@@ -13,6 +14,7 @@ use super::marks::Mark;
 use super::ring::{Consumer, Shared};
 use super::socket::wake_receive;
 use super::umem::Umem;
+use crate::clock::monotonic_nanos;
 use crate::received::complete;
 use crate::unfinished::unfinished_in;
 
@@ -184,5 +186,13 @@ impl RxQueue for Queue {
         let no_buffer = no_chunk + self.unusable;
         let missed = self.received.mark.refused() + unseen + no_buffer;
         Some(RxCounters { missed, no_buffer, ..RxCounters::default() })
+    }
+
+    fn answer_syns(&mut self, now: Option<Instant>) {
+        self.received.mark.answer_syns(now, monotonic_nanos);
+    }
+
+    fn answered_syns(&self) -> u64 {
+        self.received.mark.answered()
     }
 }

@@ -8,6 +8,7 @@ use evenkeel_core::demux::Change;
 use evenkeel_core::frame::Pool;
 use evenkeel_core::id::ChannelId;
 use evenkeel_core::interface::{Arrived, Burst, Demultiplexer, Effort, Opened, RxCounters, RxQueue};
+use evenkeel_core::time::Instant;
 use rustix::event::epoll;
 
 use super::marks::SLOTS;
@@ -289,5 +290,13 @@ impl RxQueue for ChannelRing {
             sum.no_buffer += no_buffer;
         }
         Some(sum)
+    }
+
+    fn answer_syns(&mut self, now: Option<Instant>) {
+        self.rings.iter_mut().for_each(|ring| ring.answer_syns(now));
+    }
+
+    fn answered_syns(&self) -> u64 {
+        self.rings.iter().map(RxQueue::answered_syns).sum()
     }
 }

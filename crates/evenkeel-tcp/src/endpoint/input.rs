@@ -9,6 +9,7 @@ use super::super::drop::{Fate, TcpDrop};
 use super::super::listener::{Arrival, Handshake, Reaction};
 use super::super::options::Cookie;
 use super::super::segment::{Ecn, Malformed, Segment};
+use super::super::seq::SeqNumber;
 use super::super::state::State;
 use super::super::table::{Id, TupleHash};
 use super::super::time_wait;
@@ -110,9 +111,14 @@ impl<'e, R: Copy> Input<'e, R> {
         segment: &Segment<'_>,
         mss: u16,
     ) -> Fate {
-        let (state, now) = (&mut *self.state, self.now);
+        let now = self.now;
+        let arrival = Arrival { tuple, segment: *segment, mss, previous: None, now };
         let mut previous = None;
-        if let Some(id) = state.time_wait.find_hashed(hash, &tuple) {
+        if let Some(id) = self.state.time_wait.find_hashed(hash, &tuple) {
+            if let Some(previous) = self.reopened_by_cookie(id, &arrival) {
+                return self.offer_to_listener(hash, &Arrival { previous: Some(previous), ..arrival });
+            }
+            let state = &mut *self.state;
             match state.time_wait.handle_segment(id, segment, now, &mut state.counters) {
                 time_wait::Answer::Nothing => return Fate::Control,
                 time_wait::Answer::Send(header) => {
@@ -124,7 +130,19 @@ impl<'e, R: Copy> Input<'e, R> {
                 time_wait::Answer::Reopen { previous: number } => previous = Some(number),
             }
         }
-        self.offer_to_listener(hash, &Arrival { tuple, segment: *segment, mss, previous, now })
+        self.offer_to_listener(hash, &Arrival { previous, ..arrival })
+    }
+
+    /// Returns the number behind which our initial sequence number lies, if a device has answered the SYN of
+    /// a new incarnation of a connection in TIME-WAIT with a cookie, which this segment brings back. Without
+    /// timestamps, the cookie must lie behind it by chance.
+    fn reopened_by_cookie(&self, id: Id, arrival: &Arrival<'_>) -> Option<SeqNumber> {
+        let (at, _) = self.state.listeners.at_endpoint(&arrival.tuple.local)?;
+        let header = &arrival.segment.header;
+        self.state.listeners.get(&at).filter(|listener| listener.brings_cookie(arrival))?;
+        let previous = self.state.time_wait.reopened_by(id, header)?;
+        let follows = header.options.timestamps.is_some() || (header.ack - 1).after(previous);
+        follows.then_some(previous)
     }
 
     fn offer_to_listener(&mut self, hash: TupleHash, arrival: &Arrival<'_>) -> Fate {

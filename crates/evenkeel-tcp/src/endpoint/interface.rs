@@ -7,6 +7,7 @@ use core::net::IpAddr;
 use core::num::NonZeroU8;
 
 use super::super::connection::{Connection, Info};
+use super::super::cookie::CookieOffer;
 use super::super::counters::{Counter, Counters};
 use super::super::drop::Fate;
 use super::super::listener::Listener;
@@ -201,6 +202,22 @@ impl<R: Copy> Endpoint<R> {
     #[must_use]
     pub fn listener_hop_limit(&self, at: &ListenAt) -> Option<NonZeroU8> {
         self.state.listeners.find(at).and_then(|id| self.state.listeners.hop_limit(id))
+    }
+
+    /// Returns the parameters with which a device may answer SYNs by cookies in place of a listener. `None`
+    /// if the listener uses no cookies, or there is none. `hop_limit` is that of the host.
+    #[must_use]
+    pub fn cookie_offer(&self, at: &ListenAt, hop_limit: u8) -> Option<CookieOffer> {
+        let hop_limit = self.listener_hop_limit(at).map_or(hop_limit, NonZeroU8::get);
+        self.state.listeners.get(at)?.cookie_offer(hop_limit)
+    }
+
+    /// Records that a device has sent `cookies` SYN cookies in place of a listener, the last one at `now` or
+    /// before. Until the last one has expired, ACKs may bring them back.
+    pub fn expect_cookies(&mut self, at: &ListenAt, cookies: u64, now: Instant) {
+        if let Some(listener) = self.state.listeners.get_mut(at) {
+            listener.expect_cookies(cookies, now, &mut self.state.counters);
+        }
     }
 
     /// Returns the listener for a local address and port: that of the address, or of all addresses.

@@ -1,5 +1,6 @@
 //! Two endpoints and a network between them, in virtual time.
 
+mod cookies;
 mod egress;
 mod fate;
 mod flood;

@@ -7,7 +7,7 @@ use super::{
     ANSWER_INTERVAL, Arrival, HalfOpen, Handshake, Listener, Reaction, WINDOW_SCALE_MAX, millis, overflow,
     reset,
 };
-use crate::cookie::{CookieOptions, SynCookies};
+use crate::cookie::{CookieOffer, CookieOptions, SynCookies};
 use crate::counters::{Counter, Counters};
 use crate::fast_open::Presented;
 use crate::options::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN, Timestamps};
@@ -15,6 +15,7 @@ use crate::queue::Place;
 use crate::segment::Flags;
 use crate::seq::SeqNumber;
 use crate::table::TupleHash;
+use crate::time::Instant;
 
 impl Listener {
     pub(super) fn handle_syn(
@@ -226,6 +227,37 @@ impl Listener {
 }
 
 impl Listener {
+    /// Returns the parameters with which a device may answer SYNs by cookies in place of this listener.
+    /// `None` if cookies are off. `hop_limit` is that of the SYN-ACKs.
+    #[must_use]
+    pub fn cookie_offer(&self, hop_limit: u8) -> Option<CookieOffer> {
+        let config = &self.config;
+        config.syn_cookies.then_some(CookieOffer {
+            secret: self.cookies.secret(),
+            mss_max: config.mss_max,
+            window: config.window,
+            window_scale: config.window_scale,
+            sack_permitted: config.sack_permitted,
+            timestamps: config.timestamps,
+            ecn: config.ecn,
+            hop_limit,
+        })
+    }
+
+    /// Records that a device has sent `cookies` SYN cookies in place of this listener, the last one at `now`
+    /// or before. Until the last one has expired, ACKs may bring them back.
+    pub fn expect_cookies(&mut self, cookies: u64, now: Instant, counters: &mut Counters) {
+        counters.add(Counter::SyncookiesSent, cookies);
+        self.cookies_until = now + SynCookies::LIFETIME;
+    }
+
+    /// Returns whether the segment brings back a good cookie.
+    pub(crate) fn brings_cookie(&self, arrival: &Arrival<'_>) -> bool {
+        let header = &arrival.segment.header;
+        let (irs, iss) = (header.seq - 1, header.ack - 1);
+        self.expects_cookies(arrival) && self.cookies.check(&arrival.tuple, irs, iss, arrival.now).is_some()
+    }
+
     /// Returns whether the segment may have a cookie in its acknowledgment.
     pub(super) fn expects_cookies(&self, arrival: &Arrival<'_>) -> bool {
         let flags = arrival.segment.header.flags;

@@ -201,6 +201,15 @@ impl TimeWait {
         self.acknowledge_seldom(id, now, Counter::ChallengeAck, counters)
     }
 
+    /// Returns the number behind which our initial sequence number must lie, if a SYN could have begun a new
+    /// incarnation whose next segment is this one. The caller knows that such a SYN came: the segment brings
+    /// back a SYN cookie, with which a device has answered in place of the listener.
+    pub(crate) fn reopened_by(&self, id: Id, header: &Header) -> Option<SeqNumber> {
+        let entry = self.table.get(id)?;
+        let syn = Header { seq: header.seq - 1, flags: Flags::SYN, ..*header };
+        entry.may_reopen(&syn).then_some(entry.snd_nxt)
+    }
+
     /// Returns the number behind which our initial sequence number must lie, if we may open the connection
     /// again ourselves. The caller then [recycles](TimeWait::recycle) this entry.
     ///

@@ -25,6 +25,9 @@ pub struct Interface {
     /// Frames in the receive rings now, as far as they show without being taken.
     #[cfg_attr(feature = "json", serde(default))]
     pub in_rings: u64,
+    /// Packets that the interface forwarded by itself, which the host did not see: in XDP.
+    #[cfg_attr(feature = "json", serde(default))]
+    pub offloaded: u64,
     /// Frames that the host handed to the interface.
     pub transmitted: u64,
     /// Frames that found the output queue full.

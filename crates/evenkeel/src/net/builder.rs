@@ -173,7 +173,7 @@ impl Builder {
                 let clock = Clock::start();
                 let mut engine = Engine::new(Host::new(self.config.clone())?, clock)?;
                 let kernel_addresses = parsed(&self.kernel_addresses)?;
-                let options = OpenOptions { address: self.mac, kernel_addresses };
+                let options = OpenOptions { address: self.mac, kernel_addresses, ..OpenOptions::default() };
                 let device = open_with(&spec, &options, clock)?;
                 let interface = engine.add_device(device, &parsed(&self.addresses)?)?;
                 if let Some(device) = spec.interface().filter(|_| spec.is_shared()) {

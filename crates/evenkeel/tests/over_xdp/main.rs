@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod cookies;
 mod counted;
 mod faults;
 mod kernel;

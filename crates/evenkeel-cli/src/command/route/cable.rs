@@ -35,6 +35,9 @@ pub(super) fn run(arguments: &Arguments, file: &File) -> Result<(), Failure> {
     if !arguments.link.is_empty() || arguments.kernel_routes {
         return Err(Failure::Usage("cable has its own links: neither --link nor --kernel-routes".to_owned()));
     }
+    if arguments.offload {
+        return Err(Failure::Usage("cable has no XDP: --offload is for xdp:NAME links".to_owned()));
+    }
     if !arguments.cores.is_empty() {
         return Err(Failure::Usage(
             "cable is flooded on one core: --cores is for packet:NAME links".to_owned(),

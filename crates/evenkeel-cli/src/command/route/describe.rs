@@ -52,7 +52,7 @@ fn line(now: &Routed, before: Option<&Routed>) -> String {
     let mut line = format!(
         "{:>8} s  forwarded {}, dropped {}, {}, {} waiting",
         three_digits(now.seconds),
-        rate(|r| r.forwarded),
+        rate(|r| r.forwarded + r.offloaded),
         rate(|r| r.counters.dropped()),
         account::idle_alone(&now.counters.cpu),
         count(now.links.iter().map(|link| link.queued).sum::<u64>() + now.counters.queued),
@@ -97,9 +97,10 @@ fn failures(screening: &ScreeningReport) -> Vec<String> {
 /// Returns the final counters of a router as text.
 pub(super) fn whole(routed: &Routed) -> String {
     let mut text = format!(
-        "ran {} s, forwarded {} packets; {} routes, {} neighbours\n",
+        "ran {} s, forwarded {} packets{}; {} routes, {} neighbours\n",
         three_digits(routed.seconds),
         count(routed.forwarded),
+        in_xdp(routed),
         routed.routes,
         routed.neighbors
     );
@@ -132,6 +133,11 @@ pub(super) fn whole(routed: &Routed) -> String {
         ));
     }
     text
+}
+
+/// Returns a text about the packets that were forwarded in XDP, if there were any.
+fn in_xdp(routed: &Routed) -> String {
+    if routed.offloaded > 0 { format!(", and {} in XDP", count(routed.offloaded)) } else { String::new() }
 }
 
 fn link_line(link: &LinkReport, width: usize) -> String {

@@ -66,22 +66,24 @@ pub(crate) struct Arguments {
     /// controls the router. The kernel must not forward itself.
     #[arg(long)]
     kernel_routes: bool,
+    /// Forward between xdp:NAME links in XDP, once the router has decided about a destination. Not with --rules
+    /// or --capture.
+    #[arg(long)]
+    offload: bool,
     /// Forward on these processors, such as 0,1. Each has a host that is bound to it, with its share of the
-    /// flows of every packet:NAME link. The hosts share nothing but the rules, so each keeps its flows in
-    /// order. Every limit (--quota, --cycle-limit, queues) applies to each core. Give fewer than the machine
-    /// has: the kernel's own work for the links, the log and other programs need a free one. [default: one
-    /// host, wherever the kernel puts it]
+    /// flows of every packet:NAME link. Every limit (--quota, queues) is of each. Leave one free for the
+    /// kernel's work [default: one host, wherever the kernel puts it].
     #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
     cores: Vec<usize>,
     /// Screen packets with the rules in FILE [default: all packets pass].
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
-    /// Write packets that rules with `log` decide about to FILE, with the rule as the comment.
+    /// Write packets that rules with `log` decide about to FILE, with the rule.
     #[arg(long, value_name = "FILE.pcapng")]
     log: Option<PathBuf>,
     /// Write incoming and outgoing frames of all links to a pcapng file: at most `snaplen` bytes of each, and
-    /// only frames that match `filter`, in tcpdump's language. Frames that the disk cannot take are discarded
-    /// and counted; nothing waits. Not with several --cores.
+    /// only frames that match `filter`, in tcpdump's language. Frames that the disk cannot take are counted.
+    /// Not with several --cores.
     #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside,
           value_hint = clap::ValueHint::FilePath)]
     capture: Option<Embedded>,
@@ -139,7 +141,7 @@ pub(crate) const GUIDE: Guide = Guide {
         Group {
             heading: "Routing",
             first: &["link", "route", "config"],
-            others: &["neighbor", "kernel_routes", "cores"],
+            others: &["neighbor", "kernel_routes", "offload", "cores"],
         },
         Group {
             heading: "Screening",
@@ -301,6 +303,7 @@ impl Arguments {
             config: self.config(),
             changing: self.changing()?,
             kernel_routes: self.kernel_routes,
+            offload: self.offload,
             screen_queue_pkts: self.screen_queue.into(),
             screen_nice: self.screen_nice,
             log: self.log.clone(),

@@ -10,6 +10,7 @@ use crate::socket::{Descriptor, StreamError};
 use crate::sockets::Sockets;
 use crate::tcp::endpoint::{EndpointEvent, ListenAt, Readiness};
 use crate::tcp::table::Id;
+use crate::time::Instant;
 
 use super::segment_channels::Active;
 use super::state::{Endpoint, Tcp};
@@ -94,6 +95,27 @@ impl Activation<'_> {
     pub(crate) fn is_overloaded(&self, socket: SocketId) -> bool {
         let Some(Descriptor::Listener(listener)) = self.sockets.descriptors.get(socket) else { return false };
         !self.tcp.endpoint.accepts(&listener.at)
+    }
+
+    /// Lets interfaces answer the SYNs of a channel with cookies, as long as the listener can take
+    /// connections. Returns whether it can.
+    pub(crate) fn answer_syns(&mut self, id: ChannelId, socket: SocketId, now: Instant) -> bool {
+        let accepts = !self.is_overloaded(socket);
+        if let Some(channel) = self.rx.channels.get_mut(id).filter(|channel| channel.has_rings()) {
+            channel.answer_syns(accepts.then_some(now));
+            self.expect_cookies(socket, now);
+        }
+        accepts
+    }
+
+    /// Has a listener expect the cookies with which interfaces have answered its SYNs.
+    pub(crate) fn expect_cookies(&mut self, socket: SocketId, now: Instant) {
+        let Some(Descriptor::Listener(listener)) = self.sockets.descriptors.get(socket) else { return };
+        let Some(syns) = listener.syns.and_then(|id| self.rx.channels.get_mut(id)) else { return };
+        let cookies = syns.take_answered_syns();
+        if cookies > 0 {
+            self.tcp.endpoint.expect_cookies(&listener.at, cookies, now);
+        }
     }
 
     /// A channel has nothing to process: it waits for its next segment, for room in the accept queue, or for

@@ -65,7 +65,17 @@ impl TcpChannels<'_> {
                 *(if opens { &mut listener.syns } else { &mut listener.handshakes }) = Some(channel);
             }
         }
+        self.offer_cookies(socket);
         Ok(())
+    }
+
+    /// Has interfaces that demultiplex know with which SYN cookies they may answer for a listener.
+    pub(crate) fn offer_cookies(&mut self, socket: SocketId) {
+        let Some(Descriptor::Listener(listener)) = self.sockets.descriptors.get(socket) else { return };
+        let offer = self.tcp.endpoint.cookie_offer(&listener.at, self.below.config.stack.hop_limit);
+        if let Some((syns, offer)) = listener.syns.zip(offer) {
+            self.below.update(Change::AnswerSyns(syns, offer));
+        }
     }
 
     fn open(&mut self, binding: Binding, segments_for: SegmentKind) -> Result<ChannelId, ListenError> {

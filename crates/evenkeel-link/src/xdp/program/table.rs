@@ -10,10 +10,12 @@ use aya::Ebpf;
 use aya::maps::{Array, HashMap, MapData, MapError};
 use evenkeel_core::demux::{Binding, Change};
 use evenkeel_core::id::ChannelId;
+use evenkeel_core::tcp::cookie::CookieOffer;
 use evenkeel_core::tcp::{AddrPort, FourTuple};
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpEndpoint};
 
 use super::object::{error_of, os_error, take_map};
+use crate::clock::has_machine_clock;
 use crate::error::LinkError;
 
 /// A channel in a map: the number of its slot plus one, or zero for no channel.
@@ -67,6 +69,13 @@ fn hardware(address: EthernetAddress) -> [u8; 8] {
     padded[..6].copy_from_slice(&address.0);
     padded
 }
+
+/// The kinds of addresses in their map. Groups are with the first: no listener is bound to one.
+const UNICAST: u8 = 1;
+const BROADCAST: u8 = 2;
+
+/// The MTU of a device that has not said another one.
+const MTU_DEFAULT: usize = 1500;
 
 /// No hardware address, padded.
 const NO_HARDWARE: [u8; 8] = [0xff; 8];
@@ -181,6 +190,30 @@ impl Slots {
     }
 }
 
+/// The parameters of SYN-ACKs with cookies in a map: `struct offer` of `cookies.h`.
+type Offer = [u8; 32];
+
+/// No offer: no SYN is answered.
+const NO_OFFER: Offer = [0; 32];
+
+/// Returns the value of an offer on a device that takes packets of at most `mtu` bytes.
+fn offer_on(mtu: usize, offer: &CookieOffer) -> Offer {
+    /// Bytes of the headers of IP and TCP, for each family.
+    const HEADERS: [usize; 2] = [40, 60];
+    let mut value = NO_OFFER;
+    value[..16].copy_from_slice(&offer.secret.to_bits());
+    for (field, headers) in value[16..20].chunks_exact_mut(2).zip(HEADERS) {
+        let mss = u16::try_from(mtu.saturating_sub(headers)).unwrap_or(u16::MAX);
+        field.copy_from_slice(&mss.min(offer.mss_max).to_ne_bytes());
+    }
+    value[20..22].copy_from_slice(&offer.window.to_ne_bytes());
+    value[22] = offer.window_scale.unwrap_or(0);
+    let flags = [offer.window_scale.is_some(), offer.sack_permitted, offer.timestamps, offer.ecn];
+    value[23..27].copy_from_slice(&flags.map(u8::from));
+    value[27] = offer.hop_limit;
+    value
+}
+
 /// The maps of the kernel in which the program looks.
 struct Maps {
     settings: Array<MapData, [u8; 32]>,
@@ -190,6 +223,7 @@ struct Maps {
     bindings: HashMap<MapData, End, [u8; 28]>,
     connections: HashMap<MapData, [End; 2], Entry>,
     fragments: HashMap<MapData, [u8; 40], Entry>,
+    offers: Array<MapData, Offer>,
 }
 
 impl Maps {
@@ -203,6 +237,7 @@ impl Maps {
             bindings: take_map(object, "bindings")?,
             connections: take_map(object, "connections")?,
             fragments: take_map(object, "fragments")?,
+            offers: take_map(object, "offers")?,
         })
     }
 }
@@ -214,6 +249,11 @@ pub(super) struct Table {
     ports: BTreeMap<(Use, u16), Port>,
     connections: BTreeMap<FourTuple, ChannelId>,
     slots: Slots,
+    /// The cookies with which SYNs for a channel are answered.
+    offers: BTreeMap<ChannelId, CookieOffer>,
+    mtu: usize,
+    /// Whether this process has the clock that the program reads, too.
+    shares_clock: bool,
 }
 
 impl Table {
@@ -225,6 +265,9 @@ impl Table {
             ports: BTreeMap::new(),
             connections: BTreeMap::new(),
             slots: Slots::default(),
+            offers: BTreeMap::new(),
+            mtu: MTU_DEFAULT,
+            shares_clock: has_machine_clock(),
         };
         table.write_settings().map_err(refused)?;
         Ok(table)
@@ -243,6 +286,14 @@ impl Table {
         self.write_settings().map_err(refused)
     }
 
+    /// Sets the size of the largest packet of the device.
+    pub(super) fn set_mtu(&mut self, mtu: usize) {
+        self.mtu = mtu;
+        for channel in self.offers.keys().copied().collect::<Vec<_>>() {
+            let _ = self.write_offer(channel);
+        }
+    }
+
     /// Makes frames for `channel` go to `slot`.
     pub(super) fn open(&mut self, channel: ChannelId, slot: u32) {
         self.slots.0.insert(channel, slot);
@@ -253,7 +304,9 @@ impl Table {
     /// follows to the slot, which may soon be another channel's.
     pub(super) fn close(&mut self, channel: ChannelId) {
         let entry = self.slots.entry(channel);
-        self.slots.0.remove(&channel);
+        if let Some(slot) = self.slots.0.remove(&channel) {
+            let _ = self.maps.offers.set(slot, NO_OFFER, 0);
+        }
         self.write_all_of(channel);
         self.forget_fragments(|to| to == entry);
     }
@@ -277,7 +330,12 @@ impl Table {
             Change::Bind(binding, channel) => self.bind(binding, channel),
             Change::Unbind(binding) => self.unbind(binding),
             Change::Connect(channel, port, peer) => self.connect(channel, port, peer),
-            Change::AddAddress(address) => self.maps.addresses.insert(end(address.into(), 0), 1, 0),
+            Change::AnswerSyns(channel, offer) => {
+                self.offers.insert(channel, offer);
+                self.write_offer(channel)
+            }
+            Change::AddAddress(address) => self.maps.addresses.insert(end(address.into(), 0), UNICAST, 0),
+            Change::AddBroadcast(address) => self.maps.addresses.insert(end(address.into(), 0), BROADCAST, 0),
             Change::RemoveAddress(address) => {
                 absent_is_removed(self.maps.addresses.remove(&end(address.into(), 0)))
             }
@@ -323,6 +381,7 @@ impl Table {
                     if let Some(entry) = self.ports.get_mut(&(usage, port)) {
                         entry.unbind(&Place::of(address));
                     }
+                    self.forget_offers(usage)?;
                     self.write_port(usage, port)
                 }
                 None => self.set(binding, None),
@@ -352,6 +411,7 @@ impl Table {
         let connections: Vec<_> =
             self.connections.iter().filter(|(_, of)| **of == channel).map(|(tuple, _)| *tuple).collect();
         let _ = self.write_settings();
+        let _ = self.write_offer(channel);
         for (usage, port) in ports {
             let _ = self.write_port(usage, port);
         }
@@ -370,6 +430,23 @@ impl Table {
         value[22..24].copy_from_slice(&u16::from(settings.demultiplexes).to_ne_bytes());
         value[24..].copy_from_slice(&settings.hardware.first().map_or(NO_HARDWARE, |own| hardware(*own)));
         self.maps.settings.set(0, value, 0)
+    }
+
+    /// Writes the offer of a channel that has a slot of its own.
+    fn write_offer(&mut self, channel: ChannelId) -> Result<(), MapError> {
+        let Some(&slot) = self.slots.0.get(&channel) else { return Ok(()) };
+        let offer = self.offers.get(&channel).filter(|_| self.shares_clock);
+        let offer = offer.map_or(NO_OFFER, |offer| offer_on(self.mtu, offer));
+        self.maps.offers.set(slot, offer, 0)
+    }
+
+    /// Forgets the offers of channels to which no SYN leads any more, after such a binding has gone.
+    fn forget_offers(&mut self, usage: Use) -> Result<(), MapError> {
+        let leads = |channel| self.ports.iter().any(|((of, _), port)| *of == usage && port.has(channel));
+        let gone = self.offers.keys().find(|channel| usage == Use::Opening && !leads(**channel)).copied();
+        let Some(channel) = gone else { return Ok(()) };
+        self.offers.remove(&channel);
+        self.write_offer(channel)
     }
 
     /// Writes the entry of a connection. One that finds no room has its listener's channel.
