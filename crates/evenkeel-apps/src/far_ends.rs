@@ -1,9 +1,13 @@
 //! Peers of a router under test: a load generator on one side, and a receiver on the other.
 
+use std::collections::VecDeque;
+
 use evenkeel::raw::cable::{self, Completion, End, WireCounters};
 use evenkeel::raw::cpu;
-use evenkeel::raw::device::Interface as _;
-use evenkeel::raw::frame::{Pool, PoolLimit};
+use evenkeel::raw::device::{
+    Address, Device, Interface as _, LinkError, Packet, PacketOptions, Xdp, XdpOptions,
+};
+use evenkeel::raw::frame::{Frame, Pool, PoolLimit};
 use evenkeel::raw::time::{Clock, Duration, Instant};
 use evenkeel::raw::wire::EthernetAddress;
 
@@ -30,6 +34,79 @@ pub trait FarEnds {
 
     /// Returns the number of frames that have come out of the second link so far.
     fn forwarded(&mut self) -> u64;
+}
+
+/// The frames that a sender has at most.
+const SENDER_PKTS: usize = 512;
+
+/// A generator's end of a link of the kernel.
+#[derive(Debug)]
+pub struct Sender {
+    device: Box<dyn Device>,
+    pool: Pool,
+    waiting: VecDeque<Frame>,
+    sent: u64,
+}
+
+impl Sender {
+    /// Opens an end of a veth pair: through AF_XDP, which sends several times as fast as a packet socket.
+    /// Opens a packet socket if the process or the kernel has no AF_XDP.
+    ///
+    /// Through AF_XDP the device takes all frames from the kernel. Answers of a host that are not taken find
+    /// the receive ring full.
+    ///
+    /// # Errors
+    /// [`LinkError`] of the packet socket.
+    pub fn open(name: &str) -> Result<Self, LinkError> {
+        match Xdp::open(name, &XdpOptions { everything: true, ..XdpOptions::default() }) {
+            Ok(device) => Ok(Self::through(Box::new(device))),
+            Err(_) => Self::open_packet(name),
+        }
+    }
+
+    /// Opens a device through a packet socket.
+    ///
+    /// # Errors
+    /// [`LinkError`] says what to do.
+    pub fn open_packet(name: &str) -> Result<Self, LinkError> {
+        let options = PacketOptions { address: Address::Device, ..PacketOptions::default() };
+        Ok(Self::through(Box::new(Packet::open(name, &options)?)))
+    }
+
+    fn through(device: Box<dyn Device>) -> Self {
+        Self { device, pool: Pool::new(SENDER_PKTS), waiting: VecDeque::new(), sent: 0 }
+    }
+
+    /// Returns the hardware address of the device.
+    #[must_use]
+    pub fn address(&self) -> EthernetAddress {
+        self.device.properties().address
+    }
+
+    /// Queues a frame for [`Sender::flush`].
+    pub fn offer(&mut self, frame: &[u8]) {
+        self.waiting.extend(self.pool.take_copy(frame));
+    }
+
+    /// Sends the queued frames. Discards those that the device has no room for.
+    pub fn flush(&mut self) {
+        self.sent += self.device.transmit(&mut self.waiting, &mut self.pool) as u64;
+        self.waiting.drain(..).for_each(|frame| self.pool.recycle(frame));
+    }
+
+    /// Takes the frames that have arrived, and passes each to `see`.
+    pub fn take(&mut self, mut see: impl FnMut(&[u8])) {
+        while let Some(frame) = self.device.queue_mut(0).take(&mut self.pool) {
+            see(frame.bytes());
+            self.pool.recycle(frame);
+        }
+    }
+
+    /// Returns the number of frames that the device has taken.
+    #[must_use]
+    pub const fn sent(&self) -> u64 {
+        self.sent
+    }
 }
 
 /// Frames offered to a router, and frames that it forwarded.

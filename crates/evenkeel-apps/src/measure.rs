@@ -1,6 +1,7 @@
 //! The common part of measurements in real time: a core for each thread, its time, and repetition after
 //! disturbances by the machine.
 
+use std::fs;
 use std::io;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -9,11 +10,13 @@ use std::thread;
 
 use evenkeel::metrics::{CpuShares, CpuTimes};
 use evenkeel::raw::cable::End;
+use evenkeel::raw::cpu::{self, ThreadMeter};
 use evenkeel::raw::device::Interface as _;
 use evenkeel::raw::frame::Pool;
+use evenkeel::raw::kernel;
 use evenkeel::raw::process::{Program, Step, System};
+use evenkeel::raw::signal;
 use evenkeel::raw::time::{self, Duration, Instant};
-use evenkeel::raw::{cpu, signal};
 use evenkeel::{Ended, Engine};
 
 /// A measurement in which the host had its core for less than this share of the time is repeated.
@@ -348,6 +351,45 @@ impl CoreTime {
     }
 }
 
+/// The core on which a service and the kernel's protocol input run.
+#[derive(Debug)]
+pub struct KernelCore {
+    cpu: usize,
+    service: ThreadMeter,
+}
+
+impl KernelCore {
+    /// Creates the account of the core that [`opposite`] gives the host. `service` is the thread of the
+    /// service.
+    #[must_use]
+    pub fn of_host(service: ThreadMeter) -> Self {
+        let cpus = cpu::cpus();
+        Self { cpu: cpus.get(1).or(cpus.first()).copied().unwrap_or(0), service }
+    }
+
+    /// Returns the time in which programs used the core in user mode or other machines took it, and the
+    /// time that the service itself used in user mode.
+    ///
+    /// # Errors
+    /// The kernel has no account of that core.
+    pub fn taken(&self) -> io::Result<(Duration, Duration)> {
+        let service = self.service.read().unwrap_or_default();
+        let all = cpu::taken_from_kernel(self.cpu)?;
+        Ok((all, service.ran.saturating_sub(service.system)))
+    }
+
+    /// Returns the share of `elapsed` that was left to the service and to protocol input. `from` and `until`
+    /// are the results of [`KernelCore::taken`] before and after.
+    #[must_use]
+    pub fn share(from: (Duration, Duration), until: (Duration, Duration), elapsed: Duration) -> f64 {
+        let (all, own) = (until.0.saturating_sub(from.0), until.1.saturating_sub(from.1));
+        if elapsed.is_zero() {
+            return 0.0;
+        }
+        (1.0 - all.saturating_sub(own).as_secs_f64() / elapsed.as_secs_f64()).max(0.0)
+    }
+}
+
 /// Returns `count` per second of `elapsed`; zero if `elapsed` is zero, as after a short window in which the
 /// machine did not run the thread.
 #[expect(clippy::cast_precision_loss, reason = "rates for reports")]
@@ -364,6 +406,26 @@ pub fn drain(end: &mut End, pool: &mut Pool) -> u64 {
         frames += 1;
     }
     frames
+}
+
+/// Moves the calling thread into its own network namespace, in which the kernel sends no IPv6 traffic on its
+/// links. The namespace ends with the thread and its devices.
+///
+/// # Errors
+/// `PermissionDenied` without the privilege; otherwise if the kernel refuses a namespace, or the setting.
+pub fn enter_quiet_network() -> io::Result<()> {
+    kernel::enter_new_network().map_err(|e| {
+        let why = format!("cannot make a network namespace: {e}; run as root, or on the cable");
+        io::Error::new(e.kind(), why)
+    })?;
+    for which in ["all", "default"] {
+        let file = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
+        if fs::exists(&file).unwrap_or(false) {
+            fs::write(&file, "1")
+                .map_err(|e| io::Error::new(e.kind(), format!("cannot write {file}: {e}")))?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs a command that sets something up, in a session of its own. Returns what it said if it fails.
@@ -426,7 +488,7 @@ mod tests {
     /// The session is the sixth field of stat(5), after the name in parentheses.
     #[test]
     fn a_command_runs_in_a_session_of_its_own() {
-        let own = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let own = fs::read_to_string("/proc/self/stat").unwrap();
         let session = own.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(3)).unwrap();
         let other = format!("read -r line </proc/$$/stat; set -- ${{line##*) }}; test \"$4\" != {session}");
         execute(&["sh", "-c", &other]).unwrap();
@@ -504,5 +566,14 @@ mod tests {
         assert!(said.ends_with("failed: alas"), "{said}");
         assert!(execute(&["no-such-program-at-all"]).unwrap_err().contains("cannot run"));
         assert_eq!(execute(&["true"]), Ok(()));
+    }
+
+    /// Programs use the core for 0.7 s of a second in user mode, and 0.5 s of that is the service.
+    #[test]
+    fn what_other_programs_took_is_not_the_services() {
+        let at = |all, own| (Duration::from_millis(all), Duration::from_millis(own));
+        let share = KernelCore::share(at(100, 50), at(800, 550), Duration::from_secs(1));
+        assert!((share - 0.8).abs() < 1e-9, "{share}");
+        assert_eq!(KernelCore::share(at(0, 0), at(0, 9), Duration::from_secs(1)), 1.0, "ticks are coarse");
     }
 }

@@ -4,8 +4,10 @@
 mod common;
 
 use common::{evenkeel, json};
+use evenkeel_skip::Lack;
 
-const SHORT: [&str; 6] = ["demo", "--points", "3", "--seconds-per-point", "0.05", "--no-kernel"];
+const SHORT: [&str; 8] =
+    ["demo", "--points", "3", "--seconds-per-point", "0.05", "--no-kernel", "--on", "cable"];
 
 #[test]
 fn json_has_every_architecture_with_every_frame_accounted_for() {
@@ -23,6 +25,40 @@ fn json_has_every_architecture_with_every_frame_accounted_for() {
     }
 }
 
+/// As root the demonstration runs over AF_XDP without being asked to.
+#[test]
+fn as_root_the_architectures_are_measured_over_af_xdp() {
+    let result = json(&[
+        "demo",
+        "--points",
+        "3",
+        "--seconds-per-point",
+        "0.05",
+        "--no-kernel",
+        "--no-report",
+        "--json",
+    ]);
+    let setup = &result["setup"];
+    if setup["on"] != "xdp" {
+        let why = setup["no_xdp"].as_str().unwrap_or("no network namespace of its own");
+        return evenkeel_skip::skip("the demonstration over AF_XDP", &Lack::Root(why));
+    }
+    assert_eq!((&setup["queues"], &setup["no_xdp"]), (&1.into(), &serde_json::Value::Null));
+    let architectures = result["architectures"].as_array().unwrap();
+    let names: Vec<&str> = architectures.iter().map(|a| a["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["eager", "early-demux", "polled", "soft-lrp", "ni-lrp"]);
+    assert!(architectures.iter().all(|a| a["conserved"] == true), "{result}");
+    assert!(architectures.iter().any(|a| a["peak_pps"].as_f64() > Some(0.0)), "{result}");
+    assert!(setup["command"].as_str().unwrap().starts_with("evenkeel demo --on xdp"), "{setup}");
+}
+
+#[test]
+fn only_the_cable_has_several_queues() {
+    let output = evenkeel(&["demo", "--on", "xdp", "--queues", "2", "--no-report"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && said.contains("--queues is for --on cable"), "{said}");
+}
+
 /// Page, picture and table of an earlier run come from its JSON alone.
 #[test]
 fn an_earlier_run_is_shown_without_measuring() {
@@ -31,8 +67,8 @@ fn an_earlier_run_is_shown_without_measuring() {
     let file = |name: &str| directory.join(name).to_str().unwrap().to_owned();
     let asked = ["--architectures", "eager,soft-lrp", "--work", "2us", "--no-report", "--json"];
     let measured = json(&[&SHORT[..], &asked].concat());
-    let command = "evenkeel demo --architectures eager,soft-lrp --points 3 --seconds-per-point 0.05 --work \
-        2000ns --no-kernel";
+    let command = "evenkeel demo --on cable --architectures eager,soft-lrp --points 3 --seconds-per-point \
+        0.05 --work 2000ns --no-kernel";
     assert_eq!(measured["setup"]["command"], command, "it repeats the run");
     std::fs::write(file("run.json"), measured.to_string()).unwrap();
     let shown =

@@ -75,7 +75,17 @@ fn every_experiment_measures_all_its_variants_on_the_cable() {
         is_whole(&run(id, Place::Cable).unwrap(), variants, ALL_OF_THE_WAY);
     }
     // Experiments that are measured in other ways have their own tests.
-    let others = ["o96-fig5", "s98-fig9", "t00-tab1", "t00-tab10", "t00-tab11", "t00-tab12", "t00-tab7"];
+    let others = [
+        "o96-fig3",
+        "o96-fig4",
+        "o96-fig5",
+        "s98-fig9",
+        "t00-tab1",
+        "t00-tab10",
+        "t00-tab11",
+        "t00-tab12",
+        "t00-tab7",
+    ];
     let mut measured: Vec<&str> = variants.iter().map(|(id, _)| *id).chain(others).collect();
     let mut in_real_time: Vec<&str> = list()
         .into_iter()
@@ -89,20 +99,31 @@ fn every_experiment_measures_all_its_variants_on_the_cable() {
 
 #[test]
 fn transfers_beside_a_syn_flood_are_measured_for_every_system_and_flood() {
-    // The window is long enough for a transfer even if the threads share a core.
-    let options = Options { window: Duration::from_millis(60), ..short(Place::Cable) };
-    let report = run_with("o96-fig5", &options).unwrap();
+    for place in [Place::Cable, Place::Packet, Place::Xdp] {
+        // The window is long enough for a transfer even if the threads share a core.
+        let options = Options { window: Duration::from_millis(60), ..short(place) };
+        match run_with("o96-fig5", &options) {
+            Ok(report) => has_transfers(&report, place),
+            Err(error) => skip_or_panic(place, &error),
+        }
+    }
+    let error = run("o96-fig5", Place::Tap).unwrap_err().to_string();
+    assert!(error.contains("cable, packet or xdp"), "{error}");
+}
+
+fn has_transfers(report: &Report, place: Place) {
     assert_eq!(report.mode, Mode::Real);
     for system in ["eager", "polled", "soft-lrp", "ni-lrp"] {
         let floods: Vec<f64> =
             report.outcome.points.iter().filter(|p| p.series == system).map(|p| p.x).collect();
-        assert_eq!(floods, [1.0, 2.0, 5.0, 10.0], "{system}: {}", report.text());
+        let expected: &[f64] =
+            if system == "ni-lrp" && place == Place::Packet { &[] } else { &[1.0, 2.0, 5.0, 10.0] };
+        assert_eq!(floods, expected, "{system} on {place}: {}", report.text());
     }
     let sum = |of| report.outcome.points.iter().map(|p| p.more[of]).sum::<f64>();
     assert!(sum("calm_transfers_per_s") > 0.0 && sum("offered_pps") > 0.0, "{}", report.text());
     let counters = report.outcome.checks.iter().find(|c| c.name == ALL_OF_THE_WAY);
     assert!(counters.is_some_and(|check| check.ok), "{}", report.text());
-    assert!(run("o96-fig5", Place::Tap).is_err(), "on the cable only");
 }
 
 #[test]
@@ -120,18 +141,62 @@ fn json_says_how_it_was_measured() {
 
 #[test]
 fn devices_of_the_kernel_are_measured_too() {
-    for place in [Place::Packet, Place::Tap] {
+    for place in [Place::Packet, Place::Tap, Place::Xdp] {
         match run("l97-fig6", place) {
             Ok(report) => is_whole(&report, &["eager", "no feedback", "polled", "soft-lrp"], OUR_PART),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                evenkeel_skip::skip(&format!("real time on {place}"), &Lack::Root(&error.to_string()));
+            Err(error) => skip_or_panic(place, &error),
+        }
+    }
+}
+
+/// The name of the check on the counters of a receiver on a device of the kernel.
+const RECEIVED: &str = "the host accounts for every frame, and has no more than were sent";
+
+#[test]
+fn a_receiver_of_datagrams_is_measured_on_every_kind_of_interface_that_its_architecture_can_have() {
+    let ours = ["eager", "early-demux", "soft-lrp", "ni-lrp"];
+    for (place, systems, counters) in [
+        (Place::Cable, ours.to_vec(), ALL_OF_THE_WAY),
+        (Place::Tap, ours[..3].to_vec(), RECEIVED),
+        (Place::Packet, [&ours[..3], &["linux"]].concat(), RECEIVED),
+        (Place::Xdp, [&ours[..], &["linux"]].concat(), RECEIVED),
+    ] {
+        match run("o96-fig3", place) {
+            Ok(report) => {
+                is_whole(&report, &systems, counters);
+                let left_out = report.text().contains("ni-lrp is left out");
+                assert_eq!(left_out, !systems.contains(&"ni-lrp"), "{}", report.text());
             }
-            Err(error) => panic!("{place}: {error}"),
+            Err(error) => skip_or_panic(place, &error),
         }
     }
 }
 
 #[test]
+fn round_trips_during_a_blast_are_measured_on_every_kind_of_interface() {
+    for place in [Place::Cable, Place::Packet, Place::Xdp] {
+        match run("o96-fig4", place) {
+            Ok(report) => {
+                let pings: f64 = report.outcome.points.iter().map(|p| p.more["pings"]).sum();
+                assert!(pings > 0.0, "{place}: {}", report.text());
+                let calm = |system| report.outcome.points.iter().any(|p| p.series == system && p.x == 0.0);
+                let lazy = if place == Place::Packet { "soft-lrp" } else { "ni-lrp" };
+                assert!(calm("eager") && calm(lazy), "{place}: {}", report.text());
+                let counters = report.outcome.checks.iter().find(|c| c.name.ends_with("every frame"));
+                assert!(counters.is_some_and(|check| check.ok), "{}", report.text());
+            }
+            Err(error) => skip_or_panic(place, &error),
+        }
+    }
+}
+
+/// Reports that a place was skipped because it needs root.
+fn skip_or_panic(place: Place, error: &io::Error) {
+    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{place}: {error}");
+    evenkeel_skip::skip(&format!("real time on {place}"), &Lack::Root(&error.to_string()));
+}
+
+#[test]
 fn what_has_no_real_time_is_not_run() {
-    assert!(real::run(find("o96-fig3").unwrap(), &short(Place::Cable), &mut |_| ()).is_none());
+    assert!(real::run(find("o96-tab2").unwrap(), &short(Place::Cable), &mut |_| ()).is_none());
 }

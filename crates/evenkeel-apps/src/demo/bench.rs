@@ -1,4 +1,4 @@
-//! One measured run: a host on one core, a load generator on another, and a cable between them.
+//! One measured run: a host on one core, a load generator on another, and a link between them.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver};
@@ -8,7 +8,7 @@ use std::thread;
 use evenkeel::Engine;
 use evenkeel::raw::cable::{self, End};
 use evenkeel::raw::cpu;
-use evenkeel::raw::device::Interface;
+use evenkeel::raw::device::{Device, Interface as _};
 use evenkeel::raw::drops::LinkDrop;
 use evenkeel::raw::frame::Pool;
 use evenkeel::raw::host::{Config, Host};
@@ -21,8 +21,11 @@ use evenkeel::raw::wire::{
     IpEndpoint, Ipv4Address,
 };
 
+use super::devices;
+use super::options::Place;
 use super::results::Point;
 use crate::counters::Drop;
+use crate::far_ends::Sender;
 use crate::latency::Histogram;
 use crate::measure::{CoreTime, Neighbour, drain, per_second, settle_on, undisturbed};
 use crate::pace::Pace;
@@ -53,6 +56,7 @@ const READY: Duration = Duration::from_millis(30);
 /// The conditions of a run.
 #[derive(Debug, Clone)]
 pub(super) struct Conditions {
+    pub(super) on: Place,
     pub(super) architecture: Architecture,
     pub(super) queues: usize,
     pub(super) work: Duration,
@@ -64,6 +68,8 @@ pub(super) struct Conditions {
 pub(super) const FRAME_BYTES: usize = 14 + 20 + 8 + PAYLOAD;
 
 pub(super) const HOST: Ipv4Address = Ipv4Address::new(10, 77, 0, 2);
+/// The hardware address of the host.
+pub(super) const HARDWARE: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 2]);
 pub(super) const GENERATOR: Ipv4Address = Ipv4Address::new(10, 77, 0, 1);
 
 /// The times of a run: its start, the measured window, and its end.
@@ -81,17 +87,38 @@ pub(super) fn measure(conditions: &Conditions, offered_pps: u64, repeats: &mut u
 }
 
 fn measure_once(conditions: &Conditions, offered_pps: u64) -> io::Result<Point> {
-    let clock = Clock::start();
-    let cpus = cpu::cpus();
+    if conditions.on == Place::Cable {
+        let (generator, end) = lay(conditions);
+        let mut generator = Outside::Cable(Box::new(generator), Pool::with_limit(1024));
+        return run(conditions, &mut generator, Inside::Cable(Box::new(end)), offered_pps);
+    }
+    let device = devices::open(conditions.on).map_err(io::Error::other)?;
+    let mut generator = Outside::Device(Sender::open(devices::GENERATOR).map_err(io::Error::other)?);
+    run(conditions, &mut generator, Inside::Device(device), offered_pps)
+}
+
+/// Creates a cable: the generator's end, and the host's.
+fn lay(conditions: &Conditions) -> (End, End) {
     let options = |name, number| cable::Options { ring_pkts: 512, ..cable::Options::new(name, number) };
-    let (generator, end) = cable::pair(
+    cable::pair(
         options("generator", 1),
         cable::Options {
             queues: conditions.queues,
             demultiplexes: conditions.architecture == Architecture::NiLrp,
             ..options("cable", 2)
         },
-    );
+    )
+}
+
+/// Floods a host on one core from a generator on another, and returns the outcome.
+fn run(
+    conditions: &Conditions,
+    generator: &mut Outside,
+    inside: Inside,
+    offered_pps: u64,
+) -> io::Result<Point> {
+    let clock = Clock::start();
+    let cpus = cpu::cpus();
     let start = clock.now() + READY;
     let window = (start + WARM_UP, start + WARM_UP + conditions.window);
     let schedule = Schedule { start, window, end: window.1 + DRAIN };
@@ -100,7 +127,7 @@ fn measure_once(conditions: &Conditions, offered_pps: u64) -> io::Result<Point> 
     thread::scope(|scope| {
         let host = scope.spawn(|| {
             settle_on(cpus.get(1));
-            run_host(conditions, end, clock, schedule, sent)
+            run_host(conditions, inside, clock, schedule, sent)
         });
         let generator = scope.spawn(|| {
             let _sending: mpsc::Sender<()> = sending;
@@ -113,6 +140,72 @@ fn measure_once(conditions: &Conditions, offered_pps: u64) -> io::Result<Point> 
     })
 }
 
+/// The host's end of the link.
+enum Inside {
+    Cable(Box<End>),
+    Device(Box<dyn Device>),
+}
+
+/// The generator's end of the link.
+enum Outside {
+    Cable(Box<End>, Pool),
+    Device(Sender),
+}
+
+impl Outside {
+    fn address(&self) -> EthernetAddress {
+        match self {
+            Self::Cable(end, _) => end.properties().address,
+            Self::Device(sender) => sender.address(),
+        }
+    }
+
+    /// Makes the end ready for answers.
+    fn attach(&mut self) {
+        if let Self::Cable(end, pool) = self {
+            // The pool is as large as the single ring of this end needs.
+            let _ = end.attach(pool);
+        }
+    }
+
+    fn send(&mut self, frame: &[u8]) {
+        match self {
+            Self::Cable(end, _) => _ = end.send(frame),
+            Self::Device(sender) => sender.offer(frame),
+        }
+    }
+
+    fn flush(&mut self) {
+        match self {
+            Self::Cable(end, _) => end.flush(),
+            Self::Device(sender) => sender.flush(),
+        }
+    }
+
+    /// Receives and discards answers. A device leaves that to the kernel.
+    fn drain(&mut self) {
+        if let Self::Cable(end, pool) = self {
+            drain(end, pool);
+        }
+    }
+
+    /// Returns the number of frames that left, of `offered` frames. A device may have no room for a frame.
+    fn sent(&self, offered: u64) -> u64 {
+        match self {
+            Self::Cable(..) => offered,
+            Self::Device(sender) => sender.sent(),
+        }
+    }
+
+    /// Returns what became of the frames on a cable.
+    fn wire(&self) -> Option<cable::WireCounters> {
+        match self {
+            Self::Cable(end, _) => Some(end.sent()),
+            Self::Device(_) => None,
+        }
+    }
+}
+
 /// Returns whether the requests to both services arrive through the same one of `queues` receive queues.
 /// Their ports are fixed, so the hash of the cable decides.
 pub(super) fn shared_queue(queues: usize) -> bool {
@@ -122,7 +215,7 @@ pub(super) fn shared_queue(queues: usize) -> bool {
     let mut pool = Pool::with_limit(2 * queues);
     end.attach(&mut pool).expect("the pool has frames for all rings");
     let mut queue_of = |port| {
-        generator.send(requests(&generator, port, 1, 0).next());
+        generator.send(requests(generator.properties().address, port, 1, 0).next());
         (0..queues).find(|&queue| end.queue_mut(queue).take(&mut pool).map(|it| pool.recycle(it)).is_some())
     };
     queue_of(SERVICE_PORT) == queue_of(VICTIM_PORT)
@@ -139,24 +232,38 @@ struct Offered {
     victims: u64,
     /// The number of all frames in the whole run: requests to both services, and others.
     frames: u64,
-    wire: cable::WireCounters,
+    /// What became of the frames; `None` if the link is the kernel's.
+    wire: Option<cable::WireCounters>,
 }
 
-fn generate(mut end: End, offered_pps: u64, clock: Clock, schedule: Schedule, seed: u64) -> Offered {
-    let mut pool = Pool::with_limit(1024);
-    // The pool is as large as the single ring of this end needs.
-    let _ = end.attach(&mut pool);
-    let mut flood = requests(&end, SERVICE_PORT, FLOWS, seed);
-    let mut victims = requests(&end, VICTIM_PORT, 1, seed);
+impl Offered {
+    /// Returns whether each sent frame is among `received` of the host's counters, in a ring, shed by a ring,
+    /// or refused by the adaptor. On a link of the kernel, returns whether the host has no more than were
+    /// sent, because the kernel does not count reliably what is lost before the ring.
+    fn is_found_in(&self, received: u64) -> bool {
+        let Some(wire) = self.wire else { return received <= self.frames };
+        self.frames == wire.accepted + wire.missed + wire.discarded && wire.accepted == received
+    }
+}
+
+fn generate(end: &mut Outside, offered_pps: u64, clock: Clock, schedule: Schedule, seed: u64) -> Offered {
+    end.attach();
+    let address = end.address();
+    let mut flood = requests(address, SERVICE_PORT, FLOWS, seed);
+    let mut victims = requests(address, VICTIM_PORT, 1, seed);
     clock.spin_until(schedule.start);
-    let mut frames = announce(&mut end);
+    let announced = announce(end);
     let mut pace = Pace::new(offered_pps, BURST_PKTS, schedule.start);
     let mut victim_pace = Pace::new(VICTIM_PPS, 1, schedule.start);
+    let flooded = |end: &Outside, pace: &Pace, victims: &Pace| {
+        let others = announced + victims.granted();
+        end.sent(pace.granted() + others).saturating_sub(others)
+    };
     let (mut from, mut until) = (None, None);
     let mut now = clock.now();
     while now < schedule.window.1 {
         if now >= schedule.window.0 && from.is_none() {
-            from = Some((now, pace.granted()));
+            from = Some((now, flooded(end, &pace, &victim_pace)));
         }
         for _ in 0..pace.take(now) {
             end.send(flood.next());
@@ -165,22 +272,22 @@ fn generate(mut end: End, offered_pps: u64, clock: Clock, schedule: Schedule, se
             end.send(&stamped(victims.next(), clock.now()));
         }
         end.flush();
-        drain(&mut end, &mut pool);
-        until = Some((clock.now(), pace.granted()));
+        end.drain();
+        until = Some((clock.now(), flooded(end, &pace, &victim_pace)));
         now = clock.now();
     }
     while clock.now() < schedule.end {
-        drain(&mut end, &mut pool);
+        end.drain();
     }
     let ((t0, n0), (t1, n1)) = (from.unwrap_or((now, 0)), until.unwrap_or((now, 0)));
-    frames += pace.granted() + victim_pace.granted();
+    let frames = end.sent(announced + pace.granted() + victim_pace.granted());
     let (in_window, window) = (n1 - n0, t1.since(t0));
-    Offered { in_window, window, victims: victim_pace.granted(), frames, wire: end.sent() }
+    Offered { in_window, window, victims: victim_pace.granted(), frames, wire: end.wire() }
 }
 
-fn requests(end: &End, port: u16, flows: u16, seed: u64) -> Requests {
+fn requests(from: EthernetAddress, port: u16, flows: u16, seed: u64) -> Requests {
     let shape = Shape {
-        hardware: (end.properties().address, EthernetAddress([2, 0, 0, 0, 0, 2])),
+        hardware: (from, HARDWARE),
         from: IpEndpoint::new(GENERATOR.into(), 20_000),
         to: IpEndpoint::new(HOST.into(), port),
         payload: PAYLOAD,
@@ -192,8 +299,8 @@ fn requests(end: &End, port: u16, flows: u16, seed: u64) -> Requests {
 
 /// Sends an ARP request for the host's hardware address, as any sender does first. The host learns the
 /// generator's address from it. Returns the number of frames sent.
-fn announce(end: &mut End) -> u64 {
-    end.send(&announcement(end.properties().address, HOST));
+fn announce(end: &mut Outside) -> u64 {
+    end.send(&announcement(end.address(), HOST));
     end.flush();
     1
 }
@@ -280,7 +387,7 @@ struct Observed {
 
 fn run_host(
     conditions: &Conditions,
-    end: End,
+    inside: Inside,
     clock: Clock,
     schedule: Schedule,
     sent: Receiver<()>,
@@ -293,7 +400,12 @@ fn run_host(
     };
     let host = Host::new(config).map_err(io::Error::other)?;
     let mut engine = Engine::new(host, clock)?;
-    engine.add_cable(end, &[IpCidr::new(HOST.into(), 24)]).map_err(io::Error::other)?;
+    let address = [IpCidr::new(HOST.into(), 24)];
+    let added = match inside {
+        Inside::Cable(end) => engine.add_cable(*end, &address),
+        Inside::Device(device) => engine.add_device(device, &address),
+    };
+    added.map_err(io::Error::other)?;
     let (tally, seen) = (Arc::new(Counters::default()), Arc::new(Mutex::new(Histogram::default())));
     let options = service::Options {
         port: SERVICE_PORT,
@@ -349,11 +461,7 @@ fn reading(engine: &Engine, tally: &Counters, neighbour: ProcessId) -> Reading {
 fn point(target: u64, offered: &Offered, observed: Observed) -> Point {
     let (from, until) = observed.window;
     let seen = observed.latency.count();
-    // Each sent frame is in the host's counters, in a ring, shed by a ring, or refused by the adaptor.
-    let wire = offered.wire;
-    let conserved = observed.conserved
-        && offered.frames == wire.accepted + wire.missed + wire.discarded
-        && wire.accepted == observed.received;
+    let conserved = observed.conserved && offered.is_found_in(observed.received);
     Point {
         target_pps: target as f64,
         offered_pps: per_second(offered.in_window, offered.window),
@@ -362,7 +470,7 @@ fn point(target: u64, offered: &Offered, observed: Observed) -> Point {
         victim_loss: lost(offered.victims, seen),
         victim_p99_us: observed.latency.percentile(99.0).map(|p99| p99.as_secs_f64() * 1e6),
         cpu: until.core.shares_since(&from.core),
-        drops: drops(&observed, wire),
+        drops: drops(observed.drops, offered.wire),
         conserved,
         core_share: until.core.core_share_since(&from.core),
     }
@@ -374,11 +482,12 @@ fn lost(sent: u64, seen: u64) -> f64 {
     if sent == 0 { 0.0 } else { 1.0 - seen as f64 / sent as f64 }
 }
 
-fn drops(observed: &Observed, wire: cable::WireCounters) -> Vec<Drop> {
+fn drops(all: Vec<Drop>, wire: Option<cable::WireCounters>) -> Vec<Drop> {
+    let Some(wire) = wire else { return all };
     let missed = (wire.missed > 0).then(|| Drop::on_interface(LinkDrop::RingFull, wire.missed));
     let unmatched = (wire.discarded > 0).then(|| Drop::on_interface(LinkDrop::NotForUs, wire.discarded));
     // The cable counts what the interface shed.
-    let inside = observed.drops.iter().filter(|drop| !drop.is_on_interface()).cloned();
+    let inside = all.into_iter().filter(|drop| !drop.is_on_interface());
     missed.into_iter().chain(unmatched).chain(inside).collect()
 }
 
@@ -392,7 +501,8 @@ mod tests {
     #[test]
     fn both_services_share_a_queue_where_the_hash_says_so() {
         let (generator, _) = cable::pair(cable::Options::new("a", 1), cable::Options::new("b", 2));
-        let hash = |port| steering_hash(requests(&generator, port, 1, 0).next()) as usize;
+        let address = generator.properties().address;
+        let hash = |port| steering_hash(requests(address, port, 1, 0).next()) as usize;
         let (service, victim) = (hash(SERVICE_PORT), hash(VICTIM_PORT));
         let shared = |queues: &usize| shared_queue(*queues);
         let expected = (1..=16).filter(|queues| service % queues == victim % queues);

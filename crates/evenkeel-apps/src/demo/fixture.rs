@@ -143,6 +143,8 @@ pub(crate) fn demonstration() -> Demonstration {
             cores: 2,
             work_ns: 1_000,
             frame_bytes: 60,
+            on: Some("cable".into()),
+            no_xdp: None,
             queues: 4,
             shared_queue: false,
             victim_pps: 1_000.0,

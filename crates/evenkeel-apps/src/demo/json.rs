@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn what_an_older_version_wrote_can_be_read() {
         let mut value = serde_json::to_value(fixture::demonstration()).unwrap();
-        for newer in ["system", "started", "took_s", "command"] {
+        for newer in ["on", "no_xdp", "system", "started", "took_s", "command"] {
             value["setup"].as_object_mut().unwrap().remove(newer).unwrap();
         }
         let results = parse(&value.to_string()).unwrap();

@@ -2,6 +2,7 @@
 
 mod bench;
 pub mod course;
+mod devices;
 pub mod guard;
 pub mod json;
 mod machine;

@@ -1,6 +1,50 @@
 //! The settings of a demonstration, and its progress reports.
 
+use std::fmt;
+use std::str::FromStr;
+
 use evenkeel::raw::time::Duration;
+
+/// The kind of the interface that the architectures are measured on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A cable in memory, which needs no privilege.
+    Cable,
+    /// A packet socket on a veth pair, in a network namespace of its own.
+    Packet,
+    /// AF_XDP sockets on a veth pair, in a network namespace of its own.
+    Xdp,
+}
+
+impl Place {
+    /// All kinds of interfaces.
+    pub const ALL: [Self; 3] = [Self::Cable, Self::Packet, Self::Xdp];
+
+    /// Returns the name on the command line and in results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cable => "cable",
+            Self::Packet => "packet",
+            Self::Xdp => "xdp",
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let named = Self::ALL.into_iter().find(|place| place.name() == name);
+        named.ok_or_else(|| "give xdp, packet or cable".to_owned())
+    }
+}
 
 /// The settings of a demonstration.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +59,11 @@ pub struct Options {
     pub seconds_per_point: f64,
     /// The CPU time that the service uses for each request. Default 1 µs.
     pub work: Duration,
-    /// The number of receive queues of the interface. Default 4; `soft-lrp` is also measured with one.
+    /// The kind of the interface. Default none: AF_XDP if the process and the machine can have it, otherwise
+    /// packet sockets, or the cable without the privilege for either.
+    pub on: Option<Place>,
+    /// The number of receive queues of the cable. Default 4; `soft-lrp` is also measured with one. A veth
+    /// pair has one.
     pub queues: usize,
     /// The seed of everything that is random. Default 1.
     pub seed: u64,
@@ -33,14 +81,15 @@ impl Options {
 }
 
 impl Options {
-    /// Returns the command that runs a demonstration with these settings.
+    /// Returns the command that runs a demonstration with these settings on `place`.
     #[must_use]
-    pub fn command(&self) -> String {
+    pub fn command(&self, place: Place) -> String {
         let usual = Self::default();
         let option = |differs: bool, text: String| if differs { text } else { String::new() };
         let named = self.architectures.join(",");
         [
             "evenkeel demo".to_owned(),
+            format!(" --on {place}"),
             option(self.architectures != usual.architectures, format!(" --architectures {named}")),
             option(self.points != usual.points, format!(" --points {}", self.points)),
             option(
@@ -65,6 +114,7 @@ impl Default for Options {
             points: 12,
             seconds_per_point: 0.75,
             work: Duration::from_micros(1),
+            on: None,
             queues: 4,
             seed: 1,
             kernel: true,

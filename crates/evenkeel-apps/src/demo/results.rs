@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::guard::{Judgement, Load};
+use super::options::Place;
 pub use crate::counters::{CpuShares, Drop};
 
 /// The share of the offered frames that may be missing at a load that still counts as loss-free.
@@ -51,6 +52,13 @@ pub struct Setup {
     pub work_ns: u64,
     /// The number of bytes of each request frame, with the Ethernet header and without FCS.
     pub frame_bytes: usize,
+    /// The interface of the architectures: `cable`, `packet` or `xdp`. `None` in results of old versions,
+    /// which all had the cable.
+    #[serde(default)]
+    pub on: Option<String>,
+    /// The reason why the interface is not `xdp`, if that was to be used and could not be had.
+    #[serde(default)]
+    pub no_xdp: Option<String>,
     /// The number of receive queues of the interface.
     pub queues: usize,
     /// Whether the requests to both services arrive through one receive queue, by the hash of the cable.
@@ -176,6 +184,14 @@ pub struct VethPoint {
 /// Returns the share of an undisturbed core, which results without this field had.
 const fn whole() -> f64 {
     1.0
+}
+
+impl Setup {
+    /// Returns the interface of the architectures.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        self.on.as_deref().and_then(|on| on.parse().ok()).unwrap_or(Place::Cable)
+    }
 }
 
 impl Architecture {

@@ -7,7 +7,8 @@ use evenkeel::raw::receive::Architecture;
 use evenkeel::raw::time::{Clock, Duration};
 
 use super::bench::{Conditions, FRAME_BYTES, VICTIM_PPS, measure, shared_queue};
-use super::options::{Options, Progress};
+use super::devices::{self, Choice};
+use super::options::{Options, Place, Progress};
 use super::results::{self, Demonstration, Point, Setup};
 use super::{machine, veth};
 
@@ -26,45 +27,41 @@ const HIGHEST: f64 = 16.0;
 /// Runs the demonstration. Calls `progress` after every measured load.
 ///
 /// # Errors
-/// If an architecture's name is unknown, or the operating system refuses a thread or a descriptor.
+/// If an architecture's name is unknown, the interface cannot be had, or the operating system refuses a
+/// thread or a descriptor.
 pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) -> io::Result<Demonstration> {
     let clock = Clock::start();
     let begun = clock.now();
     let architectures = options.architectures.iter().map(|name| name.parse());
-    let architectures: Vec<Architecture> =
+    let mut architectures: Vec<Architecture> =
         architectures.collect::<Result<_, _>>().map_err(io::Error::other)?;
-    let runs = runs(&architectures, options.queues);
-    let conditions = |&Run { architecture, queues, .. }: &Run| Conditions {
-        architecture,
-        queues,
-        work: options.work,
-        window: Duration::from_secs_f64(options.seconds_per_point),
-        seed: options.seed,
-    };
-    let polled = Run::new(Architecture::Polled, options.queues);
-    let peak = reference_peak(&conditions(&polled))?;
-    let loads = loads(peak, options.points);
-    let mut repeats = loads.len() * runs.len() / REPEATS_SHARE;
+    let choice = options.on.map_or_else(devices::choose, |place| Choice { place, no_xdp: None });
+    let place = choice.place;
+    if place == Place::Packet {
+        architectures.retain(|&architecture| architecture != Architecture::NiLrp);
+    }
+    let queues = if place == Place::Cable { options.queues } else { 1 };
+    let runs = runs(&architectures, queues);
     let mut told = 0;
-    let of = loads.len() * (runs.len() + 2 * usize::from(options.kernel));
-    let mut tell = |name: &str, offered_pps, delivered_pps| {
+    let mut tell = |name: &str, of, offered_pps, delivered_pps| {
         told += 1;
         progress(&Progress { name, done: told, of, offered_pps, delivered_pps });
     };
-    let mut points: Vec<Vec<Point>> = runs.iter().map(|_| Vec::new()).collect();
-    // The loop goes load by load, not architecture by architecture: other tenants of the machine then
-    // disturb all architectures alike.
-    for &load in &loads {
-        for (run, points) in runs.iter().zip(&mut points) {
-            let point = measure(&conditions(run), load, &mut repeats)?;
-            tell(&run.name, point.offered_pps, point.delivered_pps);
-            points.push(point);
-        }
-    }
+    let series = runs.len() + 2 * usize::from(options.kernel);
+    let mut work = || {
+        let mut tell = |run: &Run, loads: &[u64], point: &Point| {
+            tell(&run.name, loads.len() * series, point.offered_pps, point.delivered_pps);
+        };
+        measure_ours(&runs, options, place, &mut tell)
+    };
+    let Measured { loads, points } = match place {
+        Place::Cable => work()?,
+        Place::Packet | Place::Xdp => devices::in_namespace(work)?,
+    };
     let window = Duration::from_secs_f64(options.seconds_per_point);
     let on_veth = options.kernel.then(|| {
         veth::run(&loads, options.work, window, loads.len() / REPEATS_SHARE, |served, point| {
-            tell(served.name(), point.offered_pps, point.delivered_pps)
+            tell(served.name(), loads.len() * series, point.offered_pps, point.delivered_pps)
         })
     });
     let (kernel, over_xdp) = match on_veth {
@@ -81,7 +78,7 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
         setup: Setup {
             started: machine::utc(clock.wall_nanos(begun)),
             took_s: Some(clock.now().since(begun).as_secs_f64()),
-            ..setup(options)
+            ..setup(options, choice, queues)
         },
         architectures: summed.collect(),
         kernel_missing: kernel.as_ref().and_then(|k| k.as_ref().err().cloned()),
@@ -89,6 +86,43 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
         over_xdp_missing: over_xdp.as_ref().and_then(|it| it.as_ref().err().cloned()),
         over_xdp: over_xdp.and_then(Result::ok),
     })
+}
+
+/// The measurements of our architectures: each point of each run.
+struct Measured {
+    loads: Vec<u64>,
+    points: Vec<Vec<Point>>,
+}
+
+/// Measures each run at each load. Calls `tell` after each measurement.
+fn measure_ours(
+    runs: &[Run],
+    options: &Options,
+    place: Place,
+    tell: &mut dyn FnMut(&Run, &[u64], &Point),
+) -> io::Result<Measured> {
+    let conditions = |&Run { architecture, queues, .. }: &Run| Conditions {
+        on: place,
+        architecture,
+        queues,
+        work: options.work,
+        window: Duration::from_secs_f64(options.seconds_per_point),
+        seed: options.seed,
+    };
+    let queues = runs.last().map_or(1, |run| run.queues);
+    let loads = loads(&reference(&conditions(&Run::new(Architecture::Polled, queues)))?, options.points);
+    let mut repeats = loads.len() * runs.len() / REPEATS_SHARE;
+    let mut points: Vec<Vec<Point>> = runs.iter().map(|_| Vec::new()).collect();
+    // The loop goes load by load, not architecture by architecture: other tenants of the machine then
+    // disturb all architectures alike.
+    for &load in &loads {
+        for (run, points) in runs.iter().zip(&mut points) {
+            let point = measure(&conditions(run), load, &mut repeats)?;
+            tell(run, &loads, &point);
+            points.push(point);
+        }
+    }
+    Ok(Measured { loads, points })
 }
 
 /// An architecture and a number of receive queues, which are measured at every load.
@@ -117,38 +151,55 @@ fn runs(architectures: &[Architecture], queues: usize) -> Vec<Run> {
     architectures.iter().filter_map(one_queue).chain(with_all).collect()
 }
 
-fn setup(options: &Options) -> Setup {
+fn setup(options: &Options, choice: Choice, queues: usize) -> Setup {
     Setup {
+        on: Some(choice.place.to_string()),
+        no_xdp: choice.no_xdp,
         machine: machine::processor(),
         cores: cpu::cpus().len(),
         work_ns: options.work.as_nanos() as u64,
         frame_bytes: FRAME_BYTES,
-        queues: options.queues,
-        shared_queue: shared_queue(options.queues),
+        queues,
+        shared_queue: shared_queue(queues),
         victim_pps: VICTIM_PPS as f64,
         seconds_per_point: options.seconds_per_point,
         seed: options.seed,
         system: machine::system(),
         started: None,
         took_s: None,
-        command: Some(options.command()),
+        command: Some(options.command(choice.place)),
     }
 }
 
-/// Returns the peak rate of the service on this machine, in pps: the highest rate delivered in some runs of
-/// `conditions` under more load than the host can take.
-fn reference_peak(conditions: &Conditions) -> io::Result<f64> {
+/// The rates that determine the loads, in pps.
+struct Reference {
+    /// The peak rate of the service.
+    peak: f64,
+    /// The highest rate that the generator offered.
+    offered: f64,
+}
+
+/// Returns the highest rates in some runs of `conditions` under more load than the host can take.
+fn reference(conditions: &Conditions) -> io::Result<Reference> {
     let conditions = Conditions { window: CALIBRATION_WINDOW, ..conditions.clone() };
-    let mut best: f64 = 1_000.0;
+    let mut best = Reference { peak: 1_000.0, offered: 0.0 };
     for _ in 0..CALIBRATIONS {
-        best = best.max(measure(&conditions, CALIBRATION_PPS, &mut 0)?.delivered_pps);
+        let point = measure(&conditions, CALIBRATION_PPS, &mut 0)?;
+        best.peak = best.peak.max(point.delivered_pps);
+        best.offered = best.offered.max(point.offered_pps);
+    }
+    // On a cable the generator offers what it is asked for.
+    if conditions.on == Place::Cable {
+        best.offered = f64::INFINITY;
     }
     Ok(best)
 }
 
-/// Returns loads in equal ratios, lowest first.
-fn loads(peak: f64, points: usize) -> Vec<u64> {
+/// Returns loads in equal ratios, lowest first, up to what the generator can offer.
+fn loads(reference: &Reference, points: usize) -> Vec<u64> {
     let steps = points.max(2) - 1;
-    let ratio = (HIGHEST / LOWEST).powf(1.0 / steps as f64);
-    (0..=steps).map(|n| (peak * LOWEST * ratio.powi(n as i32)).round() as u64).collect()
+    let lowest = reference.peak * LOWEST;
+    let highest = (reference.peak * HIGHEST).min(reference.offered).max(reference.peak);
+    let ratio = (highest / lowest).powf(1.0 / steps as f64);
+    (0..=steps).map(|n| (lowest * ratio.powi(n as i32)).round() as u64).collect()
 }

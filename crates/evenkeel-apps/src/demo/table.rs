@@ -2,6 +2,7 @@
 
 use core::fmt::Write as _;
 
+use super::options::Place;
 use super::results::{self, Architecture, Demonstration, Drop, Setup};
 use super::verdict;
 use crate::quantity::{count, percent, pps, si, three_digits, three_digits_at_most, time};
@@ -18,6 +19,9 @@ struct Table {
 pub fn render(results: &Demonstration) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", conditions(&results.setup));
+    if let Some(why) = &results.setup.no_xdp {
+        let _ = writeln!(text, "Not over AF_XDP: {why}");
+    }
     if let Some(shared) = shared_queue(&results.setup) {
         let _ = writeln!(text, "{shared}");
     }
@@ -68,9 +72,14 @@ pub fn render(results: &Demonstration) -> String {
 /// Returns one line on what was measured under which conditions.
 #[must_use]
 pub fn conditions(setup: &Setup) -> String {
+    let over = match setup.place() {
+        Place::Cable => "",
+        Place::Packet => " over a packet socket on a veth pair",
+        Place::Xdp => " over AF_XDP on a veth pair",
+    };
     format!(
-        "One UDP service, {} of work for each request; {} receive queue{}, {} cores, {} s at each load, seed \
-         {}.",
+        "One UDP service{over}, {} of work for each request; {} receive queue{}, {} cores, {} s at each \
+         load, seed {}.",
         time(setup.work_ns),
         setup.queues,
         if setup.queues == 1 { "" } else { "s" },

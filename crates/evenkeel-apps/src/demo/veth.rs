@@ -4,10 +4,9 @@
 //! The service does the same work for each request, and answers it. The veth's interface work runs on the
 //! generator's core, with our XDP program. The kernel's protocol input is moved to the service's core by
 //! receive packet steering, so that this is the classic host, where the network interrupts whatever runs.
-//! The generator sends through a packet socket, which is far slower than a cable. So the results give the
-//! load that was really offered.
+//! The generator sends through AF_XDP, which is slower than a cable. So the results give the load that was
+//! really offered.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,8 +15,7 @@ use std::thread;
 
 use evenkeel::net::{self, Net};
 use evenkeel::raw::cpu::{self, ThreadMeter};
-use evenkeel::raw::device::{Address, Interface, Packet, PacketOptions, TxQueue as _};
-use evenkeel::raw::frame::Pool;
+use evenkeel::raw::device::Address;
 use evenkeel::raw::kernel;
 use evenkeel::raw::time::{Clock, Duration};
 use evenkeel::raw::wire::{EthernetAddress, IpEndpoint, Ipv4Address};
@@ -25,7 +23,8 @@ use evenkeel::raw::wire::{EthernetAddress, IpEndpoint, Ipv4Address};
 use super::bench::{self, GENERATOR, HOST, PAYLOAD, SERVICE_PORT};
 use super::machine;
 use super::results::{self, OnVeth, VethPoint};
-use crate::measure::{execute, settle_on, undisturbed};
+use crate::far_ends::Sender;
+use crate::measure::{KernelCore, execute, settle_on, undisturbed};
 use crate::pace::Pace;
 use crate::requests::{Requests, Shape};
 
@@ -219,8 +218,7 @@ fn measure_socket(
 ) -> io::Result<VethPoint> {
     let clock = Clock::start();
     let cpus = cpu::cpus();
-    let options = PacketOptions { address: Address::Device, ..PacketOptions::default() };
-    let device = Packet::open("ekgen", &options).map_err(io::Error::other)?;
+    let sender = Sender::open("ekgen").map_err(io::Error::other)?;
     let (served, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let (metering, meter) = mpsc::channel();
     thread::scope(|scope| {
@@ -230,42 +228,16 @@ fn measure_socket(
             serve(socket, work, clock, &served, &over);
         });
         let service = meter.recv().map_err(|_| io::Error::other("the service's thread has gone"))?;
-        let core = Core { cpu: cpus.get(1).or(cpus.first()).copied().unwrap_or(0), service };
+        let core = KernelCore::of_host(service);
         let (cpus, served, over) = (&cpus, &served, &over);
         let generator = scope.spawn(move || {
             settle_on(cpus.first());
-            let point = generate(device, flood, clock, window, served, &core);
+            let point = generate(sender, flood, clock, window, served, &core);
             over.store(true, Ordering::Relaxed);
             point
         });
         generator.join().unwrap_or_else(|_| Err(io::Error::other("the generator's thread panicked")))
     })
-}
-
-/// The core on which the service and protocol input run.
-struct Core {
-    cpu: usize,
-    service: ThreadMeter,
-}
-
-impl Core {
-    /// Returns the time in which programs used the core in user mode or other machines took it, and the
-    /// time that the service itself used in user mode.
-    fn taken(&self) -> io::Result<(Duration, Duration)> {
-        let service = self.service.read().unwrap_or_default();
-        let all = cpu::taken_from_kernel(self.cpu)?;
-        Ok((all, service.ran.saturating_sub(service.system)))
-    }
-
-    /// Returns the share of `elapsed` that was left to the service and to protocol input. `from` and `until`
-    /// are the results of [`Core::taken`] before and after.
-    fn share(from: (Duration, Duration), until: (Duration, Duration), elapsed: Duration) -> f64 {
-        let (all, own) = (until.0.saturating_sub(from.0), until.1.saturating_sub(from.1));
-        if elapsed.is_zero() {
-            return 0.0;
-        }
-        (1.0 - all.saturating_sub(own).as_secs_f64() / elapsed.as_secs_f64()).max(0.0)
-    }
 }
 
 fn serve(socket: &impl Socket, work: Duration, clock: Clock, served: &AtomicU64, over: &AtomicBool) {
@@ -281,16 +253,15 @@ fn serve(socket: &impl Socket, work: Duration, clock: Clock, served: &AtomicU64,
 
 #[expect(clippy::cast_precision_loss, reason = "rates for reports")]
 fn generate(
-    mut device: Packet,
+    mut sender: Sender,
     flood: &Flood,
     clock: Clock,
     window: Duration,
     served: &AtomicU64,
-    core: &Core,
+    core: &KernelCore,
 ) -> io::Result<VethPoint> {
-    let mut pool = Pool::new(4 * BURST_PKTS as usize);
     let shape = Shape {
-        hardware: (device.properties().address, flood.hardware),
+        hardware: (sender.address(), flood.hardware),
         from: IpEndpoint::new(GENERATOR.into(), 20_000),
         to: IpEndpoint::new(flood.address.into(), SERVICE_PORT),
         payload: PAYLOAD,
@@ -301,46 +272,30 @@ fn generate(
     let start = clock.now();
     let mut pace = Pace::new(flood.load, BURST_PKTS, start);
     // Our host learns from it where answers go. The kernel has been told.
-    let announcement = bench::announcement(device.properties().address, flood.address);
-    let mut frames: VecDeque<_> = pool.take_copy(&announcement).into_iter().collect();
-    device.transmit(&mut frames, &mut pool);
-    let mut sent = 0_u64;
+    let announcement = bench::announcement(sender.address(), flood.address);
+    sender.offer(&announcement);
+    sender.flush();
     let mut from = None;
     loop {
         let now = clock.now();
         if from.is_none() && now >= start + SETTLE {
-            from = Some((now, sent, served.load(Ordering::Relaxed), core.taken()?));
+            from = Some((now, sender.sent(), served.load(Ordering::Relaxed), core.taken()?));
         }
         if let Some((t0, sent_then, served_then, taken_then)) = from
             && now >= t0 + window
         {
             let seconds = now.since(t0).as_secs_f64();
-            let (offered, delivered) = (sent - sent_then, served.load(Ordering::Relaxed) - served_then);
+            let (offered, delivered) =
+                (sender.sent() - sent_then, served.load(Ordering::Relaxed) - served_then);
             return Ok(VethPoint {
                 offered_pps: offered as f64 / seconds,
                 delivered_pps: delivered as f64 / seconds,
-                core_share: Core::share(taken_then, core.taken()?, now.since(t0)),
+                core_share: KernelCore::share(taken_then, core.taken()?, now.since(t0)),
             });
         }
         for _ in 0..pace.take(now) {
-            let Some(frame) = pool.take_copy(requests.next()) else { break };
-            frames.push_back(frame);
+            sender.offer(requests.next());
         }
-        sent += device.transmit(&mut frames, &mut pool) as u64;
-        frames.drain(..).for_each(|frame| pool.recycle(frame));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Programs use the core for 0.7 s of a second in user mode, and 0.5 s of that is the service.
-    #[test]
-    fn what_other_programs_took_is_not_the_services() {
-        let at = |all, own| (Duration::from_millis(all), Duration::from_millis(own));
-        let share = Core::share(at(100, 50), at(800, 550), Duration::from_secs(1));
-        assert!((share - 0.8).abs() < 1e-9, "{share}");
-        assert_eq!(Core::share(at(0, 0), at(0, 9), Duration::from_secs(1)), 1.0, "ticks are coarse");
+        sender.flush();
     }
 }

@@ -1,11 +1,12 @@
 //! `evenkeel demo`: shows receive livelock and its cures.
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr as _;
 use std::time::Duration;
 
 use clap::Args;
 use evenkeel::raw::receive::Architecture;
-use evenkeel_apps::demo::options::{Options, Progress};
+use evenkeel_apps::demo::options::{Options, Place, Progress};
 use evenkeel_apps::demo::results::Demonstration;
 use evenkeel_apps::demo::{self, json, report, table};
 use evenkeel_apps::quantity::pps;
@@ -19,14 +20,15 @@ use crate::{quantity, suggest, terminal};
 
 /// Show receive livelock and its cure: one UDP service under rising load, on five receive architectures.
 ///
-/// The demonstration runs in real time on two of this machine's cores, over a cable in memory. One core is
-/// the host with a service, a second service that receives no flood, and a program that only computes. The
-/// other core is the load generator. Load rises from a tenth of the service's peak to more than ten times
-/// that peak. All numbers are counters, and every frame must be accounted for.
+/// The demonstration runs in real time on two of this machine's cores. As root it runs over AF_XDP on a veth
+/// pair in a network namespace of its own, otherwise over a cable in memory. One core is the host with a
+/// service, a second service that receives no flood, and a program that only computes. The other core is the
+/// load generator. Load rises from a tenth of the service's peak to sixteen times that peak, as far as the
+/// generator can send. All numbers are counters, and every frame must be accounted for.
 ///
 /// The command prints a table and writes the curves to a page for any browser. It needs no root. As root it
-/// also floods the kernel's own UDP socket, and one of evenkeel over AF_XDP, on a veth pair in a network
-/// namespace that it removes afterwards.
+/// also floods the kernel's own UDP socket, and a socket of evenkeel over AF_XDP, on a second veth pair. All
+/// pairs and namespaces are removed afterwards.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Measure fewer, shorter points: about ten seconds, less exact.
@@ -48,11 +50,19 @@ pub(crate) struct Arguments {
         value_parser = suggest::architecture(), hide_possible_values = true
     )]
     architectures: Vec<Architecture>,
-    /// Give the interface N receive queues, 1 to 16. The cable's hash assigns each service a queue; if both
+    /// Run over this interface: xdp (AF_XDP on a veth pair), packet (a packet socket there, without ni-lrp),
+    /// or cable (in memory, without root) [default: xdp as root, packet if there is no AF_XDP, otherwise
+    /// cable].
+    #[arg(
+        long, value_name = "PLACE", value_parser = suggest::with(Place::from_str, ["xdp", "packet", "cable"]),
+        hide_possible_values = true
+    )]
+    on: Option<Place>,
+    /// Give the cable N receive queues, 1 to 16 [default: 4]. Its hash assigns each service a queue; if both
     /// services have the same one, the report says so. With several queues, soft-lrp is also measured with
-    /// one, as TAPs and most virtual machines have.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=16))]
-    queues: u16,
+    /// one, as TAPs and most virtual machines have. Implies --on cable.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=16))]
+    queues: Option<u16>,
     /// Seed everything random with SEED.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
@@ -72,7 +82,8 @@ pub(crate) struct Arguments {
     #[arg(
         long, value_name = "FILE",
         conflicts_with_all = [
-            "quick", "seconds_per_point", "points", "work", "architectures", "queues", "seed", "no_kernel",
+            "quick", "seconds_per_point", "points", "work", "architectures", "on", "queues", "seed",
+            "no_kernel",
         ]
     )]
     from: Option<PathBuf>,
@@ -85,7 +96,7 @@ pub(crate) const GUIDE: Guide = Guide {
     groups: &[
         Group {
             heading: "Measurement",
-            first: &["quick", "work", "architectures", "queues", "no_kernel"],
+            first: &["quick", "work", "architectures", "on", "queues", "no_kernel"],
             others: &["seconds_per_point", "points", "seed"],
         },
         Group { heading: "Output", first: &["report", "no_report", "json"], others: &["picture", "from"] },
@@ -99,6 +110,10 @@ pub(crate) const GUIDE: Guide = Guide {
         Example {
             says: "Compare two architectures while the service computes for 5 µs on each request.",
             command: "evenkeel demo --work 5us --architectures eager,soft-lrp",
+        },
+        Example {
+            says: "Run over a cable in memory with four receive queues, also as root.",
+            command: "evenkeel demo --on cable",
         },
         Example {
             says: "Print the share of its peak that each architecture keeps at the highest load.",
@@ -131,25 +146,34 @@ impl Arguments {
         if let Some(file) = &self.from {
             return read(file);
         }
+        let options = self.options()?;
         let mut progress = terminal::Progress::answering()?;
-        let results = demo::run(&self.options(), |at| progress.show(&line(at)))
+        let results = demo::run(&options, |at| progress.show(&line(at)))
             .map_err(|e| Failure::machine("cannot run the demonstration", e))?;
         progress.clear();
         Ok(results)
     }
 
-    fn options(&self) -> Options {
+    /// Returns the settings.
+    ///
+    /// # Errors
+    /// Queues of a link that is not the cable.
+    fn options(&self) -> Result<Options, Failure> {
+        if self.queues.is_some() && self.on.is_some_and(|on| on != Place::Cable) {
+            return Err(Failure::Usage("--queues is for --on cable: a veth pair has one queue".to_owned()));
+        }
         let base = if self.quick { Options::quick() } else { Options::default() };
         let named: Vec<String> = self.architectures.iter().map(|a| a.name().to_owned()).collect();
-        Options {
+        Ok(Options {
             architectures: if named.is_empty() { base.architectures } else { named },
             points: self.points.map_or(base.points, usize::from),
             seconds_per_point: self.seconds_per_point.unwrap_or(base.seconds_per_point),
             work: self.work,
-            queues: usize::from(self.queues),
+            on: self.on.or(self.queues.map(|_| Place::Cable)),
+            queues: self.queues.map_or(base.queues, usize::from),
             seed: self.seed,
             kernel: !self.no_kernel,
-        }
+        })
     }
 }
 

@@ -86,12 +86,13 @@ struct RunArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "In real time")]
 struct RealOptions {
-    /// Put the router between these links: in-memory cables, packet sockets on veth pairs, or TAP devices.
-    /// All but the cable need root and use a network namespace of their own. Some experiments do not run on
-    /// each.
+    /// Give the host these links: in-memory cables, packet sockets on veth pairs, TAP devices, or AF_XDP on
+    /// veth pairs (xdp). All but the cable need root and use a network namespace of their own. Some
+    /// experiments do not run on each.
     #[arg(
         long, value_name = "PLACE", default_value = "cable", requires = "real",
-        value_parser = suggest::with(Place::from_str, ["cable", "packet", "tap"]), hide_possible_values = true
+        value_parser = suggest::with(Place::from_str, ["cable", "packet", "tap", "xdp"]),
+        hide_possible_values = true
     )]
     on: Place,
     /// Measure each variant at N loads.
@@ -111,7 +112,7 @@ struct RealOptions {
         value_parser = clap::value_parser!(u16).range(1..)
     )]
     repeats: u16,
-    /// Let the screening process compute for TIME on each packet, at most 1ms.
+    /// Let the screening or receiving process compute for TIME on each packet, at most 1ms.
     #[arg(
         long, value_name = "TIME", default_value = "1us", requires = "real",
         value_parser = quantity::short_work

@@ -64,9 +64,9 @@ impl Figure {
             place => devices::in_namespace(place, &mut work)?,
         };
         let losses = if options.on == Place::Cable { (self.losses)(&curves) } else { Vec::new() };
-        let points = curves
-            .iter()
-            .flat_map(|curve| curve.points.iter().map(|(load, run)| self.point(curve.name, *load, run)));
+        let points = curves.iter().flat_map(|curve| {
+            curve.points.iter().map(|(load, run)| point(curve.name, *load, run, self.value))
+        });
         let checks = [
             (self.checks)(&curves),
             losses,
@@ -76,22 +76,23 @@ impl Figure {
         let outcome = Outcome::new("load asked for (pps)", self.y, points.collect(), checks.concat());
         Ok(Outcome { kept, ..outcome })
     }
+}
 
-    fn point(&self, series: &str, load: f64, run: &Measured) -> Point {
-        let mut point = Point::new(series, load, (self.value)(run)).with([
-            ("offered_pps", run.offered_pps),
-            ("forwarded_pps", run.forwarded_pps),
-            ("neighbour", run.neighbour),
-            ("interrupt", run.cpu.interrupt),
-            ("soft_interrupt", run.cpu.soft_interrupt),
-            ("polling_thread", run.cpu.polling_thread),
-            ("process", run.cpu.process),
-            ("core_share", run.core_share),
-        ]);
-        point.more.extend(run.round_trip.map(|time| ("round_trip_ns", time.as_nanos() as f64)));
-        point.more.extend(run.drops.iter().map(|&(place, frames)| (place, frames as f64)));
-        point
-    }
+/// Returns the point of a curve at a load, whose height is `value` of the measurement.
+pub(super) fn point(series: &str, load: f64, run: &Measured, value: fn(&Measured) -> f64) -> Point {
+    let mut point = Point::new(series, load, value(run)).with([
+        ("offered_pps", run.offered_pps),
+        ("forwarded_pps", run.forwarded_pps),
+        ("neighbour", run.neighbour),
+        ("interrupt", run.cpu.interrupt),
+        ("soft_interrupt", run.cpu.soft_interrupt),
+        ("polling_thread", run.cpu.polling_thread),
+        ("process", run.cpu.process),
+        ("core_share", run.core_share),
+    ]);
+    point.more.extend(run.round_trip.map(|time| ("round_trip_ns", time.as_nanos() as f64)));
+    point.more.extend(run.drops.iter().map(|&(place, frames)| (place, frames as f64)));
+    point
 }
 
 const FORWARDED: &str = "forwarded (pps)";
@@ -210,17 +211,17 @@ fn router(architecture: Architecture) -> Config {
     config
 }
 
-fn keeps(curve: &Curve) -> Check {
+pub(super) fn keeps(curve: &Curve) -> Check {
     let name = format!("{}: share of the peak at the highest load", curve.name);
     predicted(Words, name).within(KEPT, &[curve.retention()])
 }
 
-fn falls(curve: &Curve) -> Check {
+pub(super) fn falls(curve: &Curve) -> Check {
     let name = format!("{}: share of the peak at the highest load, falling", curve.name);
     predicted(Words, name).within(FALLING, &[curve.retention()])
 }
 
-fn livelocks(curve: &Curve) -> Check {
+pub(super) fn livelocks(curve: &Curve) -> Check {
     let name = format!("{}: share of the peak at the highest load, livelock", curve.name);
     predicted(Words, name).within(LIVELOCK, &[curve.retention()])
 }
@@ -250,7 +251,7 @@ fn fair(curve: &Curve) -> Check {
 }
 
 /// Checks that the load went far beyond the peak, without which the curves show nothing.
-fn overload(curves: &[Curve]) -> Check {
+pub(super) fn overload(curves: &[Curve]) -> Check {
     let highest = |curve: &Curve| {
         let offered = curve.points.last().map_or(0.0, |(_, run)| run.offered_pps);
         offered / curve.peak_pps().max(1.0)
@@ -260,7 +261,7 @@ fn overload(curves: &[Curve]) -> Check {
 }
 
 /// Checks that router and generator had their cores. A busy machine makes figures low and uneven.
-fn undisturbed(curves: &[Curve]) -> Check {
+pub(super) fn undisturbed(curves: &[Curve]) -> Check {
     let all: Vec<f64> = curves.iter().flat_map(Curve::runs).map(|run| run.core_share).collect();
     condition("share of their cores that router and generator had").within(UNDISTURBED, &all)
 }
@@ -269,13 +270,16 @@ fn undisturbed(curves: &[Curve]) -> Check {
 /// is not: between the generator and the router's ring, frames are lost that the kernel does not count
 /// reliably.
 fn counters(curves: &[Curve], on: Place) -> Check {
-    let name = match on {
-        Place::Cable => "every frame is accounted for",
-        Place::Packet | Place::Tap => {
-            "the router accounts for every frame, has no more than were sent, and no more come out than it \
-             sent"
-        }
-    };
+    let on_devices =
+        "the router accounts for every frame, has no more than were sent, and no more come out than it sent";
+    conserved(curves, if on == Place::Cable { ALL_OF_THE_WAY } else { on_devices })
+}
+
+/// The name of the check on counters, if all of a frame's path is ours.
+pub(super) const ALL_OF_THE_WAY: &str = "every frame is accounted for";
+
+/// Checks under this name that the frames of each measurement add up.
+pub(super) fn conserved(curves: &[Curve], name: &str) -> Check {
     let balance = curves.iter().flat_map(Curve::runs).all(|run| run.conserved);
     condition(name).equal("yes", if balance { "yes" } else { "no" })
 }

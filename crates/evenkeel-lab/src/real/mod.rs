@@ -11,10 +11,13 @@ mod devices;
 mod figures;
 mod flood;
 mod http;
+mod link;
+mod ping;
 mod polling;
 mod router;
 mod sweep;
 mod timers;
+mod udp;
 mod wan;
 
 use std::fmt;
@@ -23,6 +26,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use evenkeel::raw::cpu;
+use evenkeel::raw::receive::Architecture;
 
 use crate::experiment::{Experiment, Mode, Outcome, Report};
 
@@ -36,11 +40,13 @@ pub enum Place {
     Packet,
     /// Two TAP devices, in their own network namespace. Needs root.
     Tap,
+    /// AF_XDP sockets on two veth pairs, in their own network namespace. Needs root.
+    Xdp,
 }
 
 impl Place {
     /// All kinds of interfaces.
-    pub const ALL: [Self; 3] = [Self::Cable, Self::Packet, Self::Tap];
+    pub const ALL: [Self; 4] = [Self::Cable, Self::Packet, Self::Tap, Self::Xdp];
 
     /// Returns the name on the command line.
     #[must_use]
@@ -49,7 +55,13 @@ impl Place {
             Self::Cable => "cable",
             Self::Packet => "packet",
             Self::Tap => "tap",
+            Self::Xdp => "xdp",
         }
+    }
+
+    /// Returns whether a host on these interfaces can have an architecture.
+    const fn has(self, architecture: Architecture) -> bool {
+        matches!(self, Self::Cable | Self::Xdp) || !matches!(architecture, Architecture::NiLrp)
     }
 }
 
@@ -66,7 +78,16 @@ impl FromStr for Place {
         Self::ALL
             .into_iter()
             .find(|place| place.name() == name)
-            .ok_or_else(|| "give cable, packet or tap".to_owned())
+            .ok_or_else(|| "give cable, packet, tap or xdp".to_owned())
+    }
+}
+
+/// Returns the end of a sentence that names the architectures that interfaces cannot have.
+fn left_out(on: Place) -> &'static str {
+    if on.has(Architecture::NiLrp) {
+        ""
+    } else {
+        "; ni-lrp is left out, as the interface does not demultiplex"
     }
 }
 
@@ -84,7 +105,7 @@ pub struct Options {
     /// The measurements of each variant at each load; the median counts. With only one, disturbed
     /// measurements are not repeated. Default 3.
     pub repeats: usize,
-    /// The work of screening for each packet. Default 1 µs.
+    /// The work for each packet: of screening, or of the receiving process. Default 1 µs.
     pub work: Duration,
     /// The seed of everything that is random. Default 1.
     pub seed: u64,
@@ -120,6 +141,8 @@ enum Way {
     Http,
     Cold,
     Polling,
+    Udp,
+    Ping,
     Timers(timers::Handling),
     /// A transfer over an emulated wide area network with this bottleneck in bit/s.
     Wan(u64),
@@ -132,6 +155,8 @@ impl Way {
             http::ID => Some(Self::Http),
             cold::ID => Some(Self::Cold),
             polling::ID => Some(Self::Polling),
+            udp::ID => Some(Self::Udp),
+            ping::ID => Some(Self::Ping),
             id => wan::bottleneck(id)
                 .map(Self::Wan)
                 .or_else(|| timers::Handling::of(id).map(Self::Timers))
@@ -148,6 +173,8 @@ impl Way {
             Self::Http => http::measure(options, progress),
             Self::Cold => cold::measure(options, progress),
             Self::Polling => polling::measure(options, progress),
+            Self::Udp => udp::measure(options, progress),
+            Self::Ping => ping::measure(options, progress),
             Self::Timers(handling) => timers::measure(handling, options, progress),
             Self::Wan(bps) => wan::measure(bps, options, progress),
             Self::Figure(figure) => figure.measure(options, progress),
@@ -159,11 +186,13 @@ impl Way {
         let processor = evenkeel_apps::demo::processor().unwrap_or_else(|| "an unnamed processor".to_owned());
         let for_each_request = |work: Duration| format!("{work:?} of work for each request");
         let work = match *self {
-            Self::Http => for_each_request(http::WORK),
+            Self::Http => http::conditions(options.on),
             Self::Cold => for_each_request(cold::WORK),
             Self::Polling => for_each_request(polling::WORK),
             Self::Timers(handling) => handling.conditions().to_owned(),
             Self::Wan(bps) => wan::conditions(bps, options.on),
+            Self::Udp => udp::conditions(options),
+            Self::Ping => format!("servers without work{}", left_out(options.on)),
             Self::Figure(_) => format!("{:?} of screening for each packet", options.work),
         };
         let Options { repeats, window, .. } = *options;
@@ -217,7 +246,7 @@ mod tests {
     #[test]
     fn what_can_be_run_in_real_time_is_an_experiment() {
         assert!(figures::ALL.iter().all(|figure| find(figure.id).is_some()));
-        assert!([http::ID, cold::ID, polling::ID].iter().all(|id| find(id).is_some()));
+        assert!([http::ID, cold::ID, polling::ID, udp::ID, ping::ID].iter().all(|id| find(id).is_some()));
     }
 
     #[test]

@@ -59,15 +59,9 @@ pub(super) struct Observed {
     pub(super) received: u64,
     /// Frames still in its rings; for a device of the kernel, 1 if there are any.
     pub(super) in_rings: u64,
-    /// Frames that found its rings full.
-    pub(super) missed: u64,
     pub(super) transmitted: u64,
-    /// Frames dropped because their queue was full, by queue.
-    pub(super) ip_queue_drops: u64,
-    pub(super) screen_drops: u64,
-    pub(super) channel_drops: u64,
-    pub(super) output_drops: u64,
-    pub(super) other_drops: u64,
+    /// Dropped frames by place, including those that found a ring full.
+    pub(super) drops: Vec<(&'static str, u64)>,
 }
 
 /// A screening process that accepts every packet after some work: `screend`.
@@ -113,9 +107,6 @@ pub(super) fn run(
     let in_rings = host.in_rings();
     let missed = interfaces.iter().map(|&id| missed(host, id)).sum();
     let ledger = host.ledger();
-    let [ip_queue, screen, channel, output] =
-        [QueueDrop::IpQueue, QueueDrop::Screen, QueueDrop::Channel, QueueDrop::Output]
-            .map(|queue| dropped(host, |reason| reason == queue.into()));
     Ok(Observed {
         cpu: until.shares_since(&from),
         // Times before the window affect it: a process owes time in which its core was away.
@@ -124,13 +115,8 @@ pub(super) fn run(
         balanced: host.check().is_ok(),
         received: ledger.received,
         in_rings,
-        missed,
         transmitted: ledger.transmitted,
-        ip_queue_drops: ip_queue,
-        screen_drops: screen,
-        channel_drops: channel,
-        output_drops: output,
-        other_drops: dropped(host, |_| true) - ip_queue - screen - channel - output,
+        drops: drops(host, missed, &QUEUES),
     })
 }
 
@@ -159,9 +145,35 @@ fn used(host: &Host, process: Option<ProcessId>) -> Duration {
     process.and_then(|p| host.bill(p)).map_or(Duration::ZERO, |bill| bill.used)
 }
 
-fn missed(host: &mut Host, interface: InterfaceId) -> u64 {
+/// Returns the number of frames that found the rings of an interface full.
+pub(super) fn missed(host: &mut Host, interface: InterfaceId) -> u64 {
     let Some(interface) = host.interface_mut(interface) else { return 0 };
     (0..interface.properties().queues).map(|queue| interface.queue(queue).missed()).sum()
+}
+
+/// The queues of a router whose drops are counted, with the names of the counters.
+const QUEUES: [(&str, QueueDrop); 4] = [
+    ("ip_queue_drops", QueueDrop::IpQueue),
+    ("channel_drops", QueueDrop::Channel),
+    ("screen_drops", QueueDrop::Screen),
+    ("output_drops", QueueDrop::Output),
+];
+
+/// Returns the drops of a host by place: `missed` at its rings, those of each queue, and all others.
+pub(super) fn drops(
+    host: &Host,
+    missed: u64,
+    queues: &[(&'static str, QueueDrop)],
+) -> Vec<(&'static str, u64)> {
+    let mut others = dropped(host, |_| true);
+    let mut drops = vec![("ring_drops", missed)];
+    for &(name, queue) in queues {
+        let frames = dropped(host, |reason| reason == queue.into());
+        others -= frames;
+        drops.push((name, frames));
+    }
+    drops.push(("other_drops", others));
+    drops
 }
 
 fn dropped(host: &Host, of: impl Fn(Reason) -> bool) -> u64 {

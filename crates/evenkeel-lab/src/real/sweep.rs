@@ -4,8 +4,7 @@ use std::io;
 
 use evenkeel_apps::measure::undisturbed;
 
-use super::bench::{Measured, measure};
-use super::router::Variant;
+use super::bench::Measured;
 use super::{Options, Progress};
 
 /// The number of tries whose best result is the reference: disturbances only make it lower.
@@ -13,6 +12,20 @@ const CALIBRATIONS: usize = 3;
 /// Loads go from this share of the reference peak to this multiple of it, as far as the generator goes.
 const LOWEST: f64 = 0.05;
 const HIGHEST: f64 = 12.0;
+
+/// A system that can be measured under load.
+pub(super) trait Subject {
+    /// Returns the name of its curve.
+    fn name(&self) -> &'static str;
+
+    /// Offers a load, or the highest possible one (`None`), and measures the result. Several loads run one
+    /// after the other in one run.
+    fn measure<const LOADS: usize>(
+        &self,
+        loads: [Option<u64>; LOADS],
+        options: &Options,
+    ) -> io::Result<[Measured; LOADS]>;
+}
 
 /// The measurements of one variant at each load, lowest first.
 #[derive(Debug)]
@@ -26,9 +39,9 @@ pub(super) struct Curve {
 }
 
 /// Measures all variants at all loads. The peak of `reference` determines the loads.
-pub(super) fn sweep(
-    variants: &[Variant],
-    reference: &Variant,
+pub(super) fn sweep<S: Subject>(
+    variants: &[S],
+    reference: &S,
     options: &Options,
     progress: &mut (dyn FnMut(&Progress<'_>) + Send),
 ) -> io::Result<Vec<Curve>> {
@@ -55,7 +68,7 @@ pub(super) fn sweep(
         let pairs = if peak == last { 0 } else { pairs };
         let pair = |nth| bench.pair(variant, loads[peak], loads[last], nth % 2 == 1);
         let pairs = (0..pairs).map(pair).collect::<io::Result<_>>()?;
-        curves.push(Curve { name: variant.name, points: points(&loads, rounds), pairs });
+        curves.push(Curve { name: variant.name(), points: points(&loads, rounds), pairs });
     }
     Ok(curves)
 }
@@ -74,17 +87,17 @@ impl Bench<'_> {
     /// Measures at one load, or at several in one run.
     fn measure<const LOADS: usize>(
         &mut self,
-        variant: &Variant,
+        variant: &impl Subject,
         loads: [u64; LOADS],
     ) -> io::Result<[Measured; LOADS]> {
-        let again = || measure(variant, loads.map(Some), self.options);
+        let again = || variant.measure(loads.map(Some), self.options);
         let core_share = |runs: &[Measured; LOADS]| runs.iter().map(|run| run.core_share).fold(1.0, f64::min);
         let runs = undisturbed(&mut self.spare, core_share, again)?;
         for run in &runs {
             self.done += 1;
             let result = format!("at {:.0} pps forwards {:.0}", run.offered_pps, run.forwarded_pps);
             let done = (self.done, self.all);
-            (self.progress)(&Progress { variant: variant.name, result: &result, done });
+            (self.progress)(&Progress { variant: variant.name(), result: &result, done });
         }
         Ok(runs)
     }
@@ -93,7 +106,7 @@ impl Bench<'_> {
     /// each load equally often.
     fn pair(
         &mut self,
-        variant: &Variant,
+        variant: &impl Subject,
         first: u64,
         second: u64,
         turned: bool,
@@ -161,10 +174,10 @@ fn median(mut runs: Vec<Measured>) -> Option<Measured> {
 }
 
 /// Returns loads in equal ratios, up to what the generator can offer.
-fn loads(reference: &Variant, options: &Options) -> io::Result<Vec<u64>> {
+fn loads(reference: &impl Subject, options: &Options) -> io::Result<Vec<u64>> {
     let (mut peak, mut most) = (1_000.0_f64, 0.0_f64);
     for _ in 0..CALIBRATIONS {
-        let [flooded] = measure(reference, [None], options)?;
+        let [flooded] = reference.measure([None], options)?;
         (peak, most) = (peak.max(flooded.forwarded_pps), most.max(flooded.offered_pps));
     }
     let (lowest, highest) = (peak * LOWEST, (peak * HIGHEST).min(most).max(peak));
@@ -191,7 +204,7 @@ mod tests {
             cpu: Default::default(),
             core_share: 1.0,
             round_trip: None,
-            drops: [("", 0); 6],
+            drops: Vec::new(),
             conserved: forwarded_pps > 2.0,
         }
     }

@@ -4,6 +4,7 @@ use core::fmt::Write as _;
 
 use crate::chart::escape;
 use crate::demo::guard::Doubt;
+use crate::demo::options::Place;
 use crate::demo::results::{self, Architecture, Demonstration, LOSS_FREE_TOLERANCE, Setup};
 use crate::demo::table;
 use crate::quantity::{count, in_words, percent, pps, three_digits_at_most};
@@ -312,7 +313,7 @@ fn measured(html: &mut String, results: &Demonstration) {
          computes. Another core runs the load generator. Both are threads of one process: a kernel that \
          shares its processors by session (<code>sched_autogroup</code>) gives them the share of their \
          session.</li>\n\
-         <li>A cable in memory with {}. Requests are real Ethernet frames of {} bytes.</li>\n\
+         <li>{} with {}. Requests are real Ethernet frames of {} bytes.</li>\n\
          <li>Each load lasts {} s. &ldquo;Offered&rdquo; is the load that the generator really sent, not \
          the load that it was asked for. The second socket gets {} requests a second throughout.</li>\n\
          <li>All figures are counters. Every offered frame must be found again: delivered, dropped for a \
@@ -325,6 +326,7 @@ fn measured(html: &mut String, results: &Demonstration) {
          <li>Seed {}. The figures for programs: <code>evenkeel demo --json</code>.</li>\n</ul>\n</section>\n",
         escape(machine),
         setup.cores,
+        link(setup.place()),
         rings(setup),
         setup.frame_bytes,
         three_digits_at_most(setup.seconds_per_point),
@@ -332,6 +334,21 @@ fn measured(html: &mut String, results: &Demonstration) {
         percent(LOSS_FREE_TOLERANCE),
         setup.seed
     );
+}
+
+/// Names the link between generator and host.
+fn link(place: Place) -> &'static str {
+    match place {
+        Place::Cable => "A cable in memory",
+        Place::Packet => {
+            "A veth pair of the kernel, whose host's end a packet socket has. The kernel's work for that end \
+             runs on the generator's core. The pair is a link"
+        }
+        Place::Xdp => {
+            "A veth pair of the kernel, whose host's end AF_XDP sockets have. The XDP program runs on the \
+             generator's core. The pair is a link"
+        }
+    }
 }
 
 fn rings(setup: &Setup) -> String {
@@ -354,8 +371,8 @@ fn rings(setup: &Setup) -> String {
 fn caveats(html: &mut String, results: &Demonstration) {
     html.push_str(
         "<section>\n<h2>What it does not show</h2>\n<ul>\n\
-         <li>The cable costs no device access and no bus. Absolute rates on hardware are lower. Compare the \
-         shapes of the curves.</li>\n\
+         <li>The link costs no access to a card and no bus. Absolute rates on hardware are lower. Compare \
+         the shapes of the curves.</li>\n\
          <li>An interrupt here is work that goes before everything else on the host's core. There is no \
          trap, whose cost would make <em>eager</em> look worse.</li>\n\
          <li>The demultiplexing interface of <em>ni-lrp</em> costs its host nothing. The generator's core \

@@ -85,7 +85,9 @@ pub(super) fn measure(
             execute(&["ip", "link", "set", "lo", "up"]).map_err(io::Error::other)?;
             work()
         })?,
-        Place::Packet => return Err(io::Error::other(format!("{ID} runs on the cable or on a TAP"))),
+        Place::Packet | Place::Xdp => {
+            return Err(io::Error::other(format!("{ID} runs on the cable or on a TAP")));
+        }
     };
     Ok(runs.outcome())
 }

@@ -24,8 +24,8 @@ use evenkeel::raw::wait::{Halt, Notifier};
 use evenkeel_apps::measure::execute;
 use evenkeel_apps::wan::between::{self, Link};
 
-use super::super::devices::new_network;
 use super::client::{CALL, CLIENT, Client, KERNEL, PATIENCE, REQUEST_BYTES, bytes_of};
+use evenkeel_apps::measure::enter_quiet_network;
 
 /// The least, initial and largest size of the kernel's socket buffers in bytes: large enough not to limit
 /// anything.
@@ -73,7 +73,7 @@ fn left(servers: &[(u16, &'static str)], clock: Clock) -> io::Result<Left> {
 
 /// Enters a new namespace with a veth pair. The kernel has one end with that address.
 fn enter([ours, theirs]: [&str; 2], address: [u8; 4]) -> io::Result<()> {
-    new_network()?;
+    enter_quiet_network()?;
     for file in ["tcp_rmem", "tcp_wmem"] {
         fs::write(format!("/proc/sys/net/ipv4/{file}"), BUFFERS)?;
     }

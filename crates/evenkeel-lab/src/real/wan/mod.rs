@@ -221,7 +221,7 @@ fn run(
     let clock = Clock::start();
     let cidr = |address: [u8; 4]| IpCidr::new(Ipv4Address::from(address).into(), 24);
     match options.on {
-        Place::Tap => Err(io::Error::other("tables X and XI run on cable or packet only")),
+        Place::Tap | Place::Xdp => Err(io::Error::other("tables X and XI run on cable or packet only")),
         Place::Cable => {
             let ((left, first), (right, second)) = (between::cable("left", 10), between::cable("right", 20));
             let mut client = ours::client(right, cidr(CLIENT), clock)?;
