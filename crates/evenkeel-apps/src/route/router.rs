@@ -199,7 +199,7 @@ impl Router {
         let is_meant = self.offload && device.info().rings_in_memory;
         (is_meant && offload_device.is_none()).then(|| {
             format!(
-                "{name}: its driver takes no frames of XDP programs, so what leaves there goes through the router \
+                "{name}: its driver takes no frames of XDP programs, so all goes through the router \
                  (for a veth: ethtool -K PEER gro on)"
             )
         })
