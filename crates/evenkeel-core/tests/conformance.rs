@@ -34,6 +34,7 @@ fn every_test_that_the_page_names_exists() {
     sources(&tcp, &mut text);
     sources(&root.join("../evenkeel/src/kernel"), &mut text);
     sources(&root.join("../evenkeel-apps/src/route"), &mut text);
+    sources(&root.join("../evenkeel-link/src/xdp/program"), &mut text);
     let paragraphs: Vec<&str> = page.split("\n\n").filter_map(|text| text.strip_prefix(SHOWN_BY)).collect();
     assert!(paragraphs.len() > 60);
     let begun = page.lines().filter(|line| line.starts_with(SHOWN_BY)).count();

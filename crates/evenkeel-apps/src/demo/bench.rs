@@ -8,7 +8,7 @@ use std::thread;
 use evenkeel::Engine;
 use evenkeel::raw::cable::{self, End};
 use evenkeel::raw::cpu;
-use evenkeel::raw::device::{Device, Interface as _};
+use evenkeel::raw::device::{Address, Device, Interface as _};
 use evenkeel::raw::drops::LinkDrop;
 use evenkeel::raw::frame::Pool;
 use evenkeel::raw::host::{Config, Host};
@@ -92,7 +92,7 @@ fn measure_once(conditions: &Conditions, offered_pps: u64) -> io::Result<Point> 
         let mut generator = Outside::Cable(Box::new(generator), Pool::with_limit(1024));
         return run(conditions, &mut generator, Inside::Cable(Box::new(end)), offered_pps);
     }
-    let device = devices::open(conditions.on).map_err(io::Error::other)?;
+    let device = devices::open(conditions.on, Address::Fixed(HARDWARE)).map_err(io::Error::other)?;
     let mut generator = Outside::Device(Sender::open(devices::GENERATOR).map_err(io::Error::other)?);
     run(conditions, &mut generator, Inside::Device(device), offered_pps)
 }

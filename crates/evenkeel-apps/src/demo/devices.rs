@@ -7,7 +7,6 @@ use std::thread;
 
 use evenkeel::raw::device::{Address, Device, LinkError, Packet, PacketOptions, Xdp, XdpOptions};
 
-use super::bench::HARDWARE;
 use super::options::Place;
 use crate::measure::{enter_quiet_network, execute};
 
@@ -15,9 +14,8 @@ use crate::measure::{enter_quiet_network, execute};
 pub(super) const GENERATOR: &str = "ekflood";
 const HOST: &str = "ekserve";
 
-/// Opens the host's end. It is no cable.
-pub(super) fn open(place: Place) -> Result<Box<dyn Device>, LinkError> {
-    let address = Address::Fixed(HARDWARE);
+/// Opens the host's end, with this hardware address. It is no cable.
+pub(super) fn open(place: Place, address: Address) -> Result<Box<dyn Device>, LinkError> {
     Ok(match place {
         Place::Xdp => Box::new(Xdp::open(HOST, &XdpOptions { address, ..XdpOptions::default() })?),
         Place::Packet | Place::Cable => {
@@ -57,7 +55,8 @@ pub(super) struct Choice {
 
 /// Chooses the best interface that this process can have.
 pub(super) fn choose() -> Choice {
-    let attempt = in_namespace(|| Ok(open(Place::Xdp).map(drop).map_err(|why| why.to_string())));
+    let attempt =
+        in_namespace(|| Ok(open(Place::Xdp, Address::Own).map(drop).map_err(|why| why.to_string())));
     match attempt {
         Ok(Ok(())) => Choice { place: Place::Xdp, no_xdp: None },
         Ok(Err(why)) => Choice { place: Place::Packet, no_xdp: Some(why) },

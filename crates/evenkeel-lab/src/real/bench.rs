@@ -12,7 +12,6 @@ use evenkeel_apps::requests::Requests;
 
 use super::flood::frames;
 use super::router::{self, INSIDE, Inside, OUTSIDE, Observed, Variant};
-use super::sweep::Subject;
 use super::{Options, Place, devices};
 
 /// The time for both threads to be ready before the first frame.
@@ -41,43 +40,37 @@ pub(super) struct Measured {
     pub(super) conserved: bool,
 }
 
-impl Subject for Variant {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// Offers loads to the router. The measurements of its thread cover all of them.
-    fn measure<const LOADS: usize>(
-        &self,
-        loads: [Option<u64>; LOADS],
-        options: &Options,
-    ) -> io::Result<[Measured; LOADS]> {
-        let frames = frames(options.seed);
-        match options.on {
-            Place::Cable => {
-                let near = |link: usize| cable_end(["in", "out"][link], INSIDE[link]);
-                let laid = Cables::lay(OUTSIDE, [0, 1].map(near), RINGS);
-                let (mut outside, ends) = laid.map_err(io::Error::other)?;
-                let inside = Inside::Cables(Box::new(ends));
-                let router = |clock, generator: &Generator| router::run(self, inside, clock, generator);
-                let run = run(router, frames, loads, options, &mut outside)?;
-                // Each sent frame is in the router's counters, in a ring, shed by a ring, or refused by the
-                // adaptor; and each frame that the router sent has come out.
-                let conserved =
-                    run.is_conserved(outside.sent()) && run.observed.transmitted == outside.came_out();
-                Ok(run.measured(conserved))
-            }
-            Place::Packet | Place::Tap | Place::Xdp => {
-                let (mut outside, inside) = devices::open(options.on)?;
-                let router = |clock, generator: &Generator| router::run(self, inside, clock, generator);
-                let run = run(router, frames, loads, options, &mut outside)?;
-                // The kernel's count of losses between the generator and the router's ring is not reliable:
-                // it includes other frames.
-                let conserved = run.observed.balanced
-                    && run.observed.received <= run.frames()
-                    && outside.came_out()? <= run.observed.transmitted;
-                Ok(run.measured(conserved))
-            }
+/// Offers loads to the router. The measurements of its thread cover all of them.
+pub(super) fn measure<const LOADS: usize>(
+    variant: &Variant,
+    loads: [Option<u64>; LOADS],
+    options: &Options,
+) -> io::Result<[Measured; LOADS]> {
+    let frames = frames(options.seed);
+    match options.on {
+        Place::Cable => {
+            let near = |link: usize| cable_end(["in", "out"][link], INSIDE[link]);
+            let laid = Cables::lay(OUTSIDE, [0, 1].map(near), RINGS);
+            let (mut outside, ends) = laid.map_err(io::Error::other)?;
+            let inside = Inside::Cables(Box::new(ends));
+            let router = |clock, generator: &Generator| router::run(variant, inside, clock, generator);
+            let run = run(router, frames, loads, options, &mut outside)?;
+            // Each sent frame is in the router's counters, in a ring, shed by a ring, or refused by the
+            // adaptor; and each frame that the router sent has come out.
+            let conserved =
+                run.is_conserved(outside.sent()) && run.observed.transmitted == outside.came_out();
+            Ok(run.measured(conserved))
+        }
+        Place::Packet | Place::Tap | Place::Xdp => {
+            let (mut outside, inside) = devices::open(options.on)?;
+            let router = |clock, generator: &Generator| router::run(variant, inside, clock, generator);
+            let run = run(router, frames, loads, options, &mut outside)?;
+            // The kernel's count of losses between the generator and the router's ring is not reliable:
+            // it includes other frames.
+            let conserved = run.observed.balanced
+                && run.observed.received <= run.frames()
+                && outside.came_out()? <= run.observed.transmitted;
+            Ok(run.measured(conserved))
         }
     }
 }

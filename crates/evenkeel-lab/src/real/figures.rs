@@ -6,9 +6,9 @@ use evenkeel::raw::host::Config;
 use evenkeel::raw::receive::{Architecture, CycleLimit, Quota};
 use evenkeel::raw::time::Duration;
 
-use super::bench::Measured;
+use super::bench::{self, Measured};
 use super::router::Variant;
-use super::sweep::{Curve, sweep};
+use super::sweep::{Curve, Subject, sweep};
 use super::{Options, Place, Progress, devices};
 use crate::check::{Check, Origin::*, condition, predicted};
 use crate::experiment::{Outcome, Point};
@@ -26,6 +26,20 @@ const UNDISTURBED: [f64; 2] = [0.9, 1.0];
 const OFF: f64 = 0.05;
 /// The multiple of the peak from which a load counts as overload.
 const OVERLOAD: f64 = 1.5;
+
+impl Subject for Variant {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn measure<const LOADS: usize>(
+        &self,
+        loads: [Option<u64>; LOADS],
+        options: &Options,
+    ) -> io::Result<[Measured; LOADS]> {
+        bench::measure(self, loads, options)
+    }
+}
 
 /// A figure of the paper in real time.
 pub(super) struct Figure {

@@ -182,7 +182,7 @@ impl Opening<'_> {
             false if self.options.offload => Program::load_for_router(self.sharing(address)),
             false => Program::load(self.sharing(address)),
         }?;
-        let forwarder = self.options.offload.then(|| program.forwarder()).transpose()?;
+        let forwarder = self.options.offload.then(|| Forwarder::take(program.object())).transpose()?;
         program.apply(Change::Hardware(address))?;
         program.set_mtu(mtu);
         let mut marks = Vec::new();

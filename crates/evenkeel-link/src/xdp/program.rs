@@ -22,7 +22,6 @@ pub(crate) use self::table::Sharing;
 use self::table::Table;
 pub(super) use self::table::{End, end};
 use super::marks::{Mark, Marks, SLOTS};
-use super::offload::Forwarder;
 use crate::error::LinkError;
 use crate::netdev::device_index;
 
@@ -101,14 +100,14 @@ impl Program {
         Self::load_for(Taken::Everything, Sharing::Nothing)
     }
 
-    /// Loads the program for a router: it forwards what [`Program::forwarder`] lets it.
+    /// Loads the program for a router: it forwards as the maps of [`Program::object`] say that are left.
     pub(crate) fn load_for_router(sharing: Sharing) -> Result<Self, LinkError> {
         Self::load_for(Taken::NotForwarded, sharing)
     }
 
-    /// Takes the part that forwards packets. Called once.
-    pub(super) fn forwarder(&mut self) -> Result<Forwarder, LinkError> {
-        Forwarder::take(&mut self.object)
+    /// Returns the loaded object, with the maps that this value does not keep itself.
+    pub(super) fn object(&mut self) -> &mut Ebpf {
+        &mut self.object
     }
 
     fn load_for(taken: Taken, sharing: Sharing) -> Result<Self, LinkError> {

@@ -13,6 +13,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
+use super::super::super::offload::Forwarder;
 use super::*;
 
 /// The return value of a program that has redirected a frame.
@@ -113,7 +114,7 @@ impl Forwarding {
         for own in [IpAddress::from(v4(2)), far_v4(9).into(), v6(2).into(), far_v6(9).into()] {
             pair.apply(Change::AddAddress(own));
         }
-        let mut forwarder = pair.program.forwarder().unwrap();
+        let mut forwarder = Forwarder::take(pair.program.object()).unwrap();
         // In a test run, nothing leaves by a device. Every namespace has this one.
         let hop = OffloadHop { number: 0, device: 1, mtu: MTU, to: NEXT, from: LEAVES };
         for far in [IpAddress::from(far_v4(1)), far_v6(1).into()] {
