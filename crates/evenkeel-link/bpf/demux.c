@@ -20,7 +20,7 @@ struct xdp_md {
 };
 
 enum { XDP_DROP = 1, XDP_PASS = 2, XDP_TX = 3, XDP_REDIRECT = 4 };
-enum { HASH = 1, ARRAY = 2, PERCPU_ARRAY = 6, LRU_HASH = 9, XSKMAP = 17, NO_PREALLOC = 1, MMAPABLE = 1024 };
+enum { HASH = 1, ARRAY = 2, PERCPU_ARRAY = 6, LRU_HASH = 9, DEVMAP = 14, XSKMAP = 17, NO_PREALLOC = 1, MMAPABLE = 1024 };
 
 static void *(*const lookup)(void *map, const void *key) = (void *)1;
 static long (*const update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
@@ -155,6 +155,17 @@ struct {
 	u32 *key;
 	u32 *value;
 } sockets SEC(".maps");
+
+/* The device itself: a veth sends what is redirected to it, but not always what XDP_TX returns. */
+struct {
+	UINT(type, DEVMAP);
+	UINT(max_entries, 1);
+	u32 *key;
+	struct {
+		u32 device;
+		u32 program;
+	} *value;
+} own SEC(".maps");
 
 /*
  * How full a ring is: the program counts what it has put there, the host what it has taken. Each writes lines of
@@ -672,7 +683,7 @@ INLINE int deliver(struct xdp_md *context, u32 slot, int relieves)
 	if (!mark || !arrived || !mark->limit)
 		return drop(UNUSED_QUEUE);
 	if (relieves && relieve(context, at - shared, arrived, mark))
-		return count(ANSWERED, XDP_TX);
+		return count(ANSWERED, redirect(&own, 0, XDP_TX));
 	if ((int)(arrived->frames - mark->taken) >= (int)mark->limit) {
 		__sync_fetch_and_add(&arrived->refused, 1);
 		return XDP_DROP;

@@ -190,6 +190,9 @@ impl Opening<'_> {
             marks.push(program.set_socket(at.queue, 0, first.socket.as_fd(), ring_pkts)?);
         }
         program.attach(name)?;
+        // Some drivers can do that only when they have a program.
+        let offload_device = self.offload_device();
+        program.answer_by(offload_device)?;
         match shares_mac {
             _ if everything => witness.watch_everything().map_err(fail)?,
             true => {}
@@ -226,7 +229,7 @@ impl Opening<'_> {
             queues: queues.len(),
             transmit_batch: CALL_PKTS,
             buffers: IN_TRANSIT_PKTS,
-            offload_device: self.offload_device(),
+            offload_device,
             ..Properties::new(name, address)
         };
         Ok(Xdp {

@@ -7,9 +7,9 @@ use core::fmt;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
-use aya::maps::{MapData, PerCpuArray, XskMap};
+use aya::maps::{DevMap, MapData, PerCpuArray, XskMap};
 use aya::programs::links::FdLink;
-use aya::programs::{Xdp, XdpMode};
+use aya::programs::{ProgramError, Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use evenkeel_core::demux::Change;
 use evenkeel_core::drop::{IpDrop, LinkDrop, Reason, TcpDrop};
@@ -17,7 +17,7 @@ use evenkeel_core::id::ChannelId;
 
 pub(super) use self::object::CAPABILITIES;
 pub(super) use self::object::take_map;
-use self::object::{error_of, missing, take_array};
+use self::object::{error_of, missing, os_error, take_array};
 pub(crate) use self::table::Sharing;
 use self::table::Table;
 pub(super) use self::table::{End, end};
@@ -82,6 +82,20 @@ pub(crate) struct Program {
     table: Table,
 }
 
+/// Loads a program. A signal ends the kernel's check of it, which takes a fraction of a second: then there is
+/// another attempt.
+fn load(program: &mut Xdp) -> Result<(), ProgramError> {
+    const ATTEMPTS: usize = 10;
+    let mut loaded = program.load();
+    for _ in 1..ATTEMPTS {
+        match &loaded {
+            Err(error) if os_error(error) == Some(libc::EAGAIN) => loaded = program.load(),
+            _ => break,
+        }
+    }
+    loaded
+}
+
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Program").field("link", &self.link).finish_non_exhaustive()
@@ -105,6 +119,19 @@ impl Program {
         Self::load_for(Taken::NotForwarded, sharing)
     }
 
+    /// Answers SYNs with cookies by redirecting them to this device, whose frames the program gets; or not at
+    /// all, as the device sends no frames of XDP programs.
+    pub(super) fn answer_by(&mut self, device: Option<u32>) -> Result<(), LinkError> {
+        const WHAT: &str = "set the device of the XDP program";
+        let Some(index) = device else {
+            self.table.leave_syns();
+            return Ok(());
+        };
+        let own = self.object.map_mut("own").ok_or_else(|| missing("own"))?;
+        let mut own = DevMap::try_from(own).map_err(|error| error_of(WHAT, error))?;
+        own.set(0, index, None, 0).map_err(|error| error_of(WHAT, error))
+    }
+
     /// Returns the loaded object, with the maps that this value does not keep itself.
     pub(super) fn object(&mut self) -> &mut Ebpf {
         &mut self.object
@@ -114,7 +141,7 @@ impl Program {
         let mut object =
             EbpfLoader::new().load(OBJECT).map_err(|error| error_of("load the XDP program", error))?;
         let program = Self::xdp(&mut object, taken.program())?;
-        program.load().map_err(|error| error_of("load the XDP program", error))?;
+        load(program).map_err(|error| error_of("load the XDP program", error))?;
         Ok(Self {
             sockets: take_map(&mut object, "sockets")?,
             counters: take_map(&mut object, "counters")?,

@@ -252,8 +252,8 @@ pub(super) struct Table {
     /// The cookies with which SYNs for a channel are answered.
     offers: BTreeMap<ChannelId, CookieOffer>,
     mtu: usize,
-    /// Whether this process has the clock that the program reads, too.
-    shares_clock: bool,
+    /// Whether SYNs may be answered: this process has the clock that the program reads, and answers leave.
+    answers_syns: bool,
 }
 
 impl Table {
@@ -267,7 +267,7 @@ impl Table {
             slots: Slots::default(),
             offers: BTreeMap::new(),
             mtu: MTU_DEFAULT,
-            shares_clock: has_machine_clock(),
+            answers_syns: has_machine_clock(),
         };
         table.write_settings().map_err(refused)?;
         Ok(table)
@@ -278,6 +278,11 @@ impl Table {
     pub(super) fn share(&mut self, sharing: Sharing) {
         self.settings.sharing = sharing;
         self.write_settings().unwrap();
+    }
+
+    /// Leaves all SYNs to the host from now on.
+    pub(super) fn leave_syns(&mut self) {
+        self.answers_syns = false;
     }
 
     /// Makes the program demultiplex by these tables. Before, all frames to the host go to the shared ring.
@@ -435,7 +440,7 @@ impl Table {
     /// Writes the offer of a channel that has a slot of its own.
     fn write_offer(&mut self, channel: ChannelId) -> Result<(), MapError> {
         let Some(&slot) = self.slots.0.get(&channel) else { return Ok(()) };
-        let offer = self.offers.get(&channel).filter(|_| self.shares_clock);
+        let offer = self.offers.get(&channel).filter(|_| self.answers_syns);
         let offer = offer.map_or(NO_OFFER, |offer| offer_on(self.mtu, offer));
         self.maps.offers.set(slot, offer, 0)
     }
