@@ -232,7 +232,7 @@ struct Offered {
     victims: u64,
     /// The number of all frames in the whole run: requests to both services, and others.
     frames: u64,
-    /// What became of the frames; `None` if the link is the kernel's.
+    /// The fates of the frames, as the cable counts them; `None` if the link is the kernel's.
     wire: Option<cable::WireCounters>,
 }
 
