@@ -214,6 +214,26 @@ fn an_interface_that_demultiplexes_and_has_a_receive_ring_serves_any_architectur
     }
 }
 
+/// A SYN that comes into a ring just after the host has found it empty does not stop the listener, which
+/// would wait for room that it has.
+#[test]
+fn a_syn_that_comes_after_the_last_look_is_answered() {
+    let config = Config { batch_pkts: 1, ..Config::of(Architecture::NiLrp) };
+    let mut stand = Stand::new(config, 100);
+    let server = stand.host.attach("server", 0, stand.now);
+    let listen = |system: &mut System<'_>| TcpListener::listen(system, None, 80, &ListenerConfig::default());
+    stand.host.enter(server, stand.now, listen).unwrap().unwrap();
+    stand.run();
+    stand.send(&[syn(5_000, 80)]);
+    let count = |stand: &Stand| stand.host.tcp().counters().get(Counter::InSegs);
+    // The first one has been put into the ring, and the next one is on its way.
+    assert!(stand.adaptor.lock().unwrap().looks() > 0);
+    stand.adaptor.lock().unwrap().late = true;
+    stand.send(&[syn(5_001, 80)]);
+    stand.run();
+    assert_eq!(count(&stand), 2);
+}
+
 /// An adaptor may answer SYNs as long as their listener has room for connections. The host accepts what the
 /// adaptor's cookies bring back.
 #[test]

@@ -231,14 +231,15 @@ impl Net {
         };
         let taken = if stays { None } else { self.take_from_channel(id, now) };
         let Some(waiting) = taken else {
-            self.activation().settle_channel(id);
+            // A ring may fill again at any moment, without a reason to stop.
+            self.activation().settle_channel(id, stays);
             return false;
         };
         let channel = self.rx.channels.get(id);
         // Most have one segment at a time: another visit would find nothing.
         let is_done = channel.is_some_and(|channel| !channel.has_rings() && channel.is_empty());
         if is_done {
-            self.activation().settle_channel(id);
+            self.activation().settle_channel(id, false);
         }
         self.input_from(segments_for, waiting, now);
         !is_done

@@ -40,11 +40,15 @@ pub(crate) struct Adaptor {
     rings_max: usize,
     interrupts: VecDeque<ChannelId>,
     pub(crate) events: Vec<Event>,
+    /// Whether frames reach the rings of channels just after a look that has found nothing there.
+    pub(crate) late: bool,
 }
 
 #[derive(Debug, Default)]
 struct Ring {
     frames: VecDeque<Frame>,
+    /// Frames that come after the next look in vain.
+    late: VecDeque<Frame>,
     armed: bool,
     arrived: Option<Arrived>,
     missed: u64,
@@ -87,6 +91,8 @@ impl Adaptor {
             // The interrupt of the shared ring is that of its host.
             if !self.rings.contains_key(&channel) {
                 self.shared.put(frame);
+            } else if let Some(ring) = self.rings.get_mut(&channel).filter(|_| self.late) {
+                ring.late.push_back(frame);
             } else if self.rings.get_mut(&channel).is_some_and(|ring| ring.put(frame)) {
                 self.interrupts.push_back(channel);
             }
@@ -109,6 +115,12 @@ impl Adaptor {
     /// Counts SYNs of a channel as answered.
     pub(crate) fn answer(&mut self, channel: ChannelId, syns: u64) {
         self.rings.get_mut(&channel).unwrap().answered += syns;
+    }
+
+    /// Puts what has come into rings. Returns the number of frames that wait there.
+    pub(crate) fn looks(&mut self) -> usize {
+        self.demultiplex();
+        self.rings.values().map(|ring| ring.frames.len()).sum()
     }
 
     /// Returns the number of rings that channels have.
@@ -141,6 +153,7 @@ impl Nic {
             rings_max,
             interrupts: VecDeque::new(),
             events: Vec::new(),
+            late: false,
         };
         let adaptor = Arc::new(Mutex::new(adaptor));
         Self { properties, shared: NicRing::new(&adaptor, None), adaptor }
@@ -209,6 +222,9 @@ impl RxQueue for NicRing {
 
     fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
         let more = self.with(|ring| core::mem::take(&mut ring.frames));
+        if more.is_empty() && self.taken.is_empty() {
+            self.with(|ring| core::mem::take(&mut ring.late).into_iter().for_each(|late| _ = ring.put(late)));
+        }
         self.taken.extend(more);
         let done = burst.take_vector(&mut Frames::first(&mut self.taken, limit), &mut self.spare);
         let mut adaptor = self.adaptor.lock().unwrap();

@@ -118,15 +118,15 @@ impl Activation<'_> {
         }
     }
 
-    /// A channel has nothing to process: it waits for its next segment, for room in the accept queue, or for
-    /// its next connection.
-    pub(crate) fn settle_channel(&mut self, id: ChannelId) {
+    /// Lets a channel wait that has nothing to process: for its next segment, for its next connection, or if
+    /// it `stops` for room in the accept queue.
+    pub(crate) fn settle_channel(&mut self, id: ChannelId, stops: bool) {
         let Some(channel) = self.rx.channels.get_mut(id) else { return };
         channel.listed = false;
         channel.turn = channel.turn.wrapping_add(1);
         let (segments_for, left) = (channel.segments_for, !channel.is_empty());
         match segments_for {
-            Some(SegmentKind::Syns(socket)) if left => {
+            Some(SegmentKind::Syns(socket)) if stops && left => {
                 self.set_gate(id, false);
                 self.tcp.stop(socket);
             }

@@ -49,7 +49,7 @@ fn a_listener_that_stops_gives_no_feedback_until_it_goes_on() {
     net.activation().activate(syns, SegmentKind::Syns(socket));
     let gives_feedback = |net: &Net| net.rx.channels.get(syns).unwrap().gate != Gate::open();
     assert!(gives_feedback(&net));
-    net.activation().settle_channel(syns);
+    net.activation().settle_channel(syns, true);
     assert!(!gives_feedback(&net));
     net.activation().resume_listeners();
     assert!(gives_feedback(&net));
