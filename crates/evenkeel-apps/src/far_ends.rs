@@ -109,6 +109,74 @@ impl Sender {
     }
 }
 
+/// A generator's end of a link to a host.
+#[derive(Debug)]
+pub enum FarEnd {
+    /// Of a cable, with the buffers of its ring.
+    Cable(Box<End>, Pool),
+    /// Of a link of the kernel.
+    Device(Sender),
+}
+
+impl FarEnd {
+    /// Returns an end of a cable, ready for answers: `pool_pkts` buffers, as many as its ring holds or more.
+    ///
+    /// # Errors
+    /// [`PoolLimit`] if the ring holds more.
+    pub fn cable(mut end: End, pool_pkts: usize) -> Result<Self, PoolLimit> {
+        let mut pool = Pool::with_limit(pool_pkts);
+        end.attach(&mut pool)?;
+        Ok(Self::Cable(Box::new(end), pool))
+    }
+
+    /// Returns the hardware address of the end.
+    #[must_use]
+    pub fn address(&self) -> EthernetAddress {
+        match self {
+            Self::Cable(end, _) => end.properties().address,
+            Self::Device(sender) => sender.address(),
+        }
+    }
+
+    /// Queues a frame for [`FarEnd::flush`]. A cable may take it at once.
+    pub fn offer(&mut self, frame: &[u8]) {
+        match self {
+            Self::Cable(end, _) => _ = end.send(frame),
+            Self::Device(sender) => sender.offer(frame),
+        }
+    }
+
+    /// Sends the queued frames.
+    pub fn flush(&mut self) {
+        match self {
+            Self::Cable(end, _) => end.flush(),
+            Self::Device(sender) => sender.flush(),
+        }
+    }
+
+    /// Takes the frames that have arrived, and passes each to `see`.
+    pub fn take(&mut self, mut see: impl FnMut(&[u8])) {
+        match self {
+            Self::Cable(end, pool) => {
+                while let Some(frame) = end.queue_mut(0).take(pool) {
+                    see(frame.bytes());
+                    pool.recycle(frame);
+                }
+            }
+            Self::Device(sender) => sender.take(see),
+        }
+    }
+
+    /// Returns the number of frames that left, of `offered` frames. A device may have no room for a frame.
+    #[must_use]
+    pub fn sent(&self, offered: u64) -> u64 {
+        match self {
+            Self::Cable(..) => offered,
+            Self::Device(sender) => sender.sent(),
+        }
+    }
+}
+
 /// Frames offered to a router, and frames that it forwarded.
 #[derive(Debug, Clone, Copy)]
 pub struct Offered {

@@ -25,7 +25,7 @@ use super::devices;
 use super::options::Place;
 use super::results::Point;
 use crate::counters::Drop;
-use crate::far_ends::Sender;
+use crate::far_ends::{FarEnd, Sender};
 use crate::latency::Histogram;
 use crate::measure::{CoreTime, Neighbour, drain, per_second, settle_on, undisturbed};
 use crate::pace::Pace;
@@ -89,11 +89,11 @@ pub(super) fn measure(conditions: &Conditions, offered_pps: u64, repeats: &mut u
 fn measure_once(conditions: &Conditions, offered_pps: u64) -> io::Result<Point> {
     if conditions.on == Place::Cable {
         let (generator, end) = lay(conditions);
-        let mut generator = Outside::Cable(Box::new(generator), Pool::with_limit(1024));
+        let mut generator = FarEnd::cable(generator, 1024).map_err(io::Error::other)?;
         return run(conditions, &mut generator, Inside::Cable(Box::new(end)), offered_pps);
     }
     let device = devices::open(conditions.on, Address::Fixed(HARDWARE)).map_err(io::Error::other)?;
-    let mut generator = Outside::Device(Sender::open(devices::GENERATOR).map_err(io::Error::other)?);
+    let mut generator = FarEnd::Device(Sender::open(devices::GENERATOR).map_err(io::Error::other)?);
     run(conditions, &mut generator, Inside::Device(device), offered_pps)
 }
 
@@ -113,7 +113,7 @@ fn lay(conditions: &Conditions) -> (End, End) {
 /// Floods a host on one core from a generator on another, and returns the outcome.
 fn run(
     conditions: &Conditions,
-    generator: &mut Outside,
+    generator: &mut FarEnd,
     inside: Inside,
     offered_pps: u64,
 ) -> io::Result<Point> {
@@ -146,63 +146,18 @@ enum Inside {
     Device(Box<dyn Device>),
 }
 
-/// The generator's end of the link.
-enum Outside {
-    Cable(Box<End>, Pool),
-    Device(Sender),
+/// Receives and discards answers. A device leaves them in its ring, which sheds more.
+fn discard_answers(end: &mut FarEnd) {
+    if let FarEnd::Cable(end, pool) = end {
+        drain(end, pool);
+    }
 }
 
-impl Outside {
-    fn address(&self) -> EthernetAddress {
-        match self {
-            Self::Cable(end, _) => end.properties().address,
-            Self::Device(sender) => sender.address(),
-        }
-    }
-
-    /// Makes the end ready for answers.
-    fn attach(&mut self) {
-        if let Self::Cable(end, pool) = self {
-            // The pool is as large as the single ring of this end needs.
-            let _ = end.attach(pool);
-        }
-    }
-
-    fn send(&mut self, frame: &[u8]) {
-        match self {
-            Self::Cable(end, _) => _ = end.send(frame),
-            Self::Device(sender) => sender.offer(frame),
-        }
-    }
-
-    fn flush(&mut self) {
-        match self {
-            Self::Cable(end, _) => end.flush(),
-            Self::Device(sender) => sender.flush(),
-        }
-    }
-
-    /// Receives and discards answers. A device leaves that to the kernel.
-    fn drain(&mut self) {
-        if let Self::Cable(end, pool) = self {
-            drain(end, pool);
-        }
-    }
-
-    /// Returns the number of frames that left, of `offered` frames. A device may have no room for a frame.
-    fn sent(&self, offered: u64) -> u64 {
-        match self {
-            Self::Cable(..) => offered,
-            Self::Device(sender) => sender.sent(),
-        }
-    }
-
-    /// Returns what became of the frames on a cable.
-    fn wire(&self) -> Option<cable::WireCounters> {
-        match self {
-            Self::Cable(end, _) => Some(end.sent()),
-            Self::Device(_) => None,
-        }
+/// Returns the fates of the frames that were sent into a cable.
+fn fates(end: &FarEnd) -> Option<cable::WireCounters> {
+    match end {
+        FarEnd::Cable(end, _) => Some(end.sent()),
+        FarEnd::Device(_) => None,
     }
 }
 
@@ -246,8 +201,7 @@ impl Offered {
     }
 }
 
-fn generate(end: &mut Outside, offered_pps: u64, clock: Clock, schedule: Schedule, seed: u64) -> Offered {
-    end.attach();
+fn generate(end: &mut FarEnd, offered_pps: u64, clock: Clock, schedule: Schedule, seed: u64) -> Offered {
     let address = end.address();
     let mut flood = requests(address, SERVICE_PORT, FLOWS, seed);
     let mut victims = requests(address, VICTIM_PORT, 1, seed);
@@ -255,7 +209,7 @@ fn generate(end: &mut Outside, offered_pps: u64, clock: Clock, schedule: Schedul
     let announced = announce(end);
     let mut pace = Pace::new(offered_pps, BURST_PKTS, schedule.start);
     let mut victim_pace = Pace::new(VICTIM_PPS, 1, schedule.start);
-    let flooded = |end: &Outside, pace: &Pace, victims: &Pace| {
+    let flooded = |end: &FarEnd, pace: &Pace, victims: &Pace| {
         let others = announced + victims.granted();
         end.sent(pace.granted() + others).saturating_sub(others)
     };
@@ -266,23 +220,23 @@ fn generate(end: &mut Outside, offered_pps: u64, clock: Clock, schedule: Schedul
             from = Some((now, flooded(end, &pace, &victim_pace)));
         }
         for _ in 0..pace.take(now) {
-            end.send(flood.next());
+            end.offer(flood.next());
         }
         if victim_pace.take(now) > 0 {
-            end.send(&stamped(victims.next(), clock.now()));
+            end.offer(&stamped(victims.next(), clock.now()));
         }
         end.flush();
-        end.drain();
+        discard_answers(end);
         until = Some((clock.now(), flooded(end, &pace, &victim_pace)));
         now = clock.now();
     }
     while clock.now() < schedule.end {
-        end.drain();
+        discard_answers(end);
     }
     let ((t0, n0), (t1, n1)) = (from.unwrap_or((now, 0)), until.unwrap_or((now, 0)));
     let frames = end.sent(announced + pace.granted() + victim_pace.granted());
     let (in_window, window) = (n1 - n0, t1.since(t0));
-    Offered { in_window, window, victims: victim_pace.granted(), frames, wire: end.wire() }
+    Offered { in_window, window, victims: victim_pace.granted(), frames, wire: fates(end) }
 }
 
 fn requests(from: EthernetAddress, port: u16, flows: u16, seed: u64) -> Requests {
@@ -299,8 +253,8 @@ fn requests(from: EthernetAddress, port: u16, flows: u16, seed: u64) -> Requests
 
 /// Sends an ARP request for the host's hardware address, as any sender does first. The host learns the
 /// generator's address from it. Returns the number of frames sent.
-fn announce(end: &mut Outside) -> u64 {
-    end.send(&announcement(end.address(), HOST));
+fn announce(end: &mut FarEnd) -> u64 {
+    end.offer(&announcement(end.address(), HOST));
     end.flush();
     1
 }

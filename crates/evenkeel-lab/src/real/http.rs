@@ -10,16 +10,14 @@ use std::io;
 use evenkeel::Engine;
 use evenkeel::raw::cable::{self, End};
 use evenkeel::raw::cpu;
-use evenkeel::raw::device::Interface as _;
 use evenkeel::raw::drops::{QueueDrop, Reason};
-use evenkeel::raw::frame::Pool;
 use evenkeel::raw::host::{Config, Host};
 use evenkeel::raw::receive::Architecture;
 use evenkeel::raw::tcp::ListenerConfig;
 use evenkeel::raw::time::{Clock, Duration};
 use evenkeel::raw::wire::{EthernetAddress, IpCidr, IpEndpoint, Ipv4Address};
 use evenkeel_apps::demo::results::CpuShares;
-use evenkeel_apps::far_ends::Sender;
+use evenkeel_apps::far_ends::{FarEnd, Sender};
 use evenkeel_apps::measure::{
     CoreTime, Generator, Schedule, Sending, Working, drive, opposite, per_second, undisturbed,
 };
@@ -240,32 +238,10 @@ fn run(architecture: Architecture, rate_pps: u64, options: &Options) -> io::Resu
     })
 }
 
-/// The end of a link that the flood has.
-enum Flood {
-    Cable(Box<End>),
-    Device(Sender),
-}
-
-impl Flood {
-    fn send(&mut self, frame: &[u8]) {
-        match self {
-            Self::Cable(end) => _ = end.send(frame),
-            Self::Device(sender) => sender.offer(frame),
-        }
-    }
-
-    fn flush(&mut self) {
-        match self {
-            Self::Cable(end) => end.flush(),
-            Self::Device(sender) => sender.flush(),
-        }
-    }
-}
-
 /// The ends of both links.
 struct Links {
     clients: Link,
-    flood: Flood,
+    flood: FarEnd,
     /// The server's: to the clients, and to the flood.
     server: [Link; 2],
 }
@@ -273,19 +249,17 @@ struct Links {
 impl Links {
     fn lay(architecture: Architecture, on: Place) -> io::Result<Self> {
         if on == Place::Cable {
-            let [clients, (mut flood, flooded)] = [0, 1].map(|link| lay(link, architecture));
-            // The frames of this pool are in the end's ring from here on.
-            flood.attach(&mut Pool::with_limit(2 * RING_PKTS)).map_err(io::Error::other)?;
+            let [clients, (flood, flooded)] = [0, 1].map(|link| lay(link, architecture));
             return Ok(Self {
                 clients: Link::Cable(Box::new(clients.0)),
-                flood: Flood::Cable(Box::new(flood)),
+                flood: FarEnd::cable(flood, 2 * RING_PKTS).map_err(io::Error::other)?,
                 server: [clients.1, flooded].map(|end| Link::Cable(Box::new(end))),
             });
         }
         let device = |name, address| devices::open_inside(on, name, address).map(Link::Device);
         Ok(Self {
             clients: device("ekgen", OUTSIDE[0])?,
-            flood: Flood::Device(Sender::open("eksink").map_err(io::Error::other)?),
+            flood: FarEnd::Device(Sender::open("eksink").map_err(io::Error::other)?),
             server: [device("ekin", INSIDE[0])?, device("ekout", INSIDE[1])?],
         })
     }
@@ -351,7 +325,7 @@ fn serve(
 
 /// Runs the other thread: clients, and after the first window the flood.
 fn fetch(
-    (clients, mut flood): (Link, Flood),
+    (clients, mut flood): (Link, FarEnd),
     clock: Clock,
     schedule: &Schedule,
     (rate_pps, seed): (u64, u64),
@@ -364,7 +338,7 @@ fn fetch(
     let mut turn = |engine: &mut Engine, pace: &mut Option<Pace>, next: &mut usize| -> io::Result<()> {
         let now = clock.now();
         for _ in 0..pace.as_mut().map_or(0, |pace| pace.take(now)) {
-            flood.send(&syns[*next]);
+            flood.offer(&syns[*next]);
             *next = (*next + 1) % syns.len();
         }
         flood.flush();

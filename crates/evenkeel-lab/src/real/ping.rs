@@ -7,14 +7,12 @@ use std::io;
 use std::sync::Arc;
 
 use evenkeel::Engine;
-use evenkeel::raw::cable::{self, End};
-use evenkeel::raw::device::Interface as _;
-use evenkeel::raw::frame::Pool;
+use evenkeel::raw::cable;
 use evenkeel::raw::host::{Config, Host};
 use evenkeel::raw::receive::Architecture;
 use evenkeel::raw::time::{Clock, Duration, Instant};
 use evenkeel::raw::wire::{IpCidr, IpEndpoint, Ipv4Address};
-use evenkeel_apps::far_ends::Sender;
+use evenkeel_apps::far_ends::FarEnd;
 use evenkeel_apps::measure::{
     CoreTime, Generator, Neighbour, Sending, Working, drive, opposite, per_second, undisturbed,
 };
@@ -179,56 +177,18 @@ fn outcome(curves: &[Curve], peak: f64) -> Outcome {
     Outcome::new("blast asked for (pps)", "round trip (µs)", points, checks)
 }
 
-/// The generator's end of the link.
-enum Outside {
-    Cable(Box<End>, Pool),
-    Device(Sender),
-}
-
-impl Outside {
-    fn send(&mut self, frame: &[u8]) {
-        match self {
-            Self::Cable(end, _) => _ = end.send(frame),
-            Self::Device(sender) => sender.offer(frame),
-        }
-    }
-
-    fn flush(&mut self) {
-        match self {
-            Self::Cable(end, _) => end.flush(),
-            Self::Device(sender) => sender.flush(),
-        }
-    }
-
-    /// Takes all frames that have arrived. Returns whether `wanted` holds for one of them.
-    fn take(&mut self, wanted: impl Fn(&[u8]) -> bool) -> bool {
-        let mut found = false;
-        match self {
-            Self::Cable(end, pool) => {
-                while let Some(frame) = end.queue_mut(0).take(pool) {
-                    found |= wanted(frame.bytes());
-                    pool.recycle(frame);
-                }
-            }
-            Self::Device(sender) => sender.take(|frame| found |= wanted(frame)),
-        }
-        found
-    }
-}
-
-fn lay(architecture: Architecture, on: Place) -> io::Result<(Outside, Link)> {
+fn lay(architecture: Architecture, on: Place) -> io::Result<(FarEnd, Link)> {
     if on != Place::Cable {
-        let outside = Outside::Device(devices::open_outside(on)?);
+        let outside = FarEnd::Device(devices::open_outside(on)?);
         return Ok((outside, Link::Device(devices::open_inside(on, "ekin", INSIDE[0])?)));
     }
     let end =
         |name, address| cable::Options { address, ring_pkts: RING_PKTS, ..cable::Options::new(name, 0) };
     let demultiplexes = architecture == Architecture::NiLrp;
     let near = cable::Options { demultiplexes, ..end("in", INSIDE[0]) };
-    let (mut far, near) = cable::pair(end("outside", OUTSIDE[0]), near);
-    let mut pool = Pool::with_limit(2 * RING_PKTS);
-    far.attach(&mut pool).map_err(io::Error::other)?;
-    Ok((Outside::Cable(Box::new(far), pool), Link::Cable(Box::new(near))))
+    let (far, near) = cable::pair(end("outside", OUTSIDE[0]), near);
+    let far = FarEnd::cable(far, 2 * RING_PKTS).map_err(io::Error::other)?;
+    Ok((far, Link::Cable(Box::new(near))))
 }
 
 fn run(architecture: Architecture, blast_pps: u64, options: &Options) -> io::Result<Measured> {
@@ -289,7 +249,7 @@ struct Played {
 
 /// A game of ping-pong during a blast.
 struct PingPong<'a> {
-    outside: Outside,
+    outside: FarEnd,
     clock: Clock,
     options: &'a Options,
     blast_pps: u64,
@@ -308,18 +268,20 @@ impl PingPong<'_> {
         let mut ping = frames(PING, 1, self.options.seed);
         self.rally(&mut blast, &mut ping, &mut pace, self.options.warm_up);
         sending.measuring();
-        let (from, offered, received) = (self.clock.now(), pace.granted(), self.received.requests());
+        let offered = self.outside.sent(pace.granted());
+        let (from, received) = (self.clock.now(), self.received.requests());
         let (round_trips, lost) = self.rally(&mut blast, &mut ping, &mut pace, self.options.window);
         let elapsed = self.clock.now().since(from);
         let received = self.received.requests() - received;
+        let offered = self.outside.sent(pace.granted()) - offered;
         drop(sending);
         while !host.is_over() {
-            self.outside.take(|_| false);
+            self.outside.take(|_| ());
         }
         Played {
             round_trips,
             lost,
-            offered_pps: per_second(pace.granted() - offered, elapsed),
+            offered_pps: per_second(offered, elapsed),
             received_pps: per_second(received, elapsed),
         }
     }
@@ -346,13 +308,15 @@ impl PingPong<'_> {
             }
             if sent.is_none() {
                 sent = Some(now);
-                self.outside.send(ping.next());
+                self.outside.offer(ping.next());
             }
             for _ in 0..pace.take(now) {
-                self.outside.send(blast.next());
+                self.outside.offer(blast.next());
             }
             self.outside.flush();
-            if self.outside.take(is_answer) {
+            let mut is_answered = false;
+            self.outside.take(|frame| is_answered |= is_answer(frame));
+            if is_answered {
                 let now = self.clock.now();
                 round_trips.extend(sent.take().map(|sent| now.since(sent)));
             }
