@@ -4,7 +4,7 @@
 //! into a ring, we count those that we take, and it drops what exceeds the length of the ring. Both counters
 //! lie in maps that are memory of this process, too. To close a ring or to see its drops is no system call.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -62,24 +62,17 @@ struct Limit {
 pub(super) struct Marks {
     arrivals: Mapping,
     limits: Mapping,
-    /// Whether the program never answers SYNs, whatever the host agrees to.
-    leaves_syns: AtomicBool,
 }
 
 // SAFETY: the maps' entries are accessed by atomic loads and stores only.
 unsafe impl Sync for Marks {}
 
 impl Marks {
-    /// Leaves all SYNs to the host from now on.
-    pub(super) fn leave_syns(&self) {
-        self.leaves_syns.store(true, Ordering::Relaxed);
-    }
-
     /// Maps the memory of the maps `arrivals` and `marks`.
     pub(super) fn map(arrivals: BorrowedFd<'_>, limits: BorrowedFd<'_>) -> io::Result<Arc<Self>> {
         let arrivals = Mapping::at(arrivals, 0, ENTRIES * size_of::<Arrivals>())?;
         let limits = Mapping::at(limits, 0, ENTRIES * size_of::<Limit>())?;
-        Ok(Arc::new(Self { arrivals, limits, leaves_syns: AtomicBool::new(false) }))
+        Ok(Arc::new(Self { arrivals, limits }))
     }
 
     /// Closes the ring of a slot: its frames go to the shared one.
@@ -159,7 +152,6 @@ impl Mark {
     /// the time of the machine's clock.
     pub(super) fn answer_syns(&self, now: Option<Instant>, clock: impl FnOnce() -> u64) {
         let Limit { behind, granted, .. } = self.marks.limit(self.at);
-        let now = now.filter(|_| !self.marks.leaves_syns.load(Ordering::Relaxed));
         let Some(now) = now else { return behind.store(0, Ordering::Release) };
         let at = clock();
         if self.marks.is_granted(self.at, at) {

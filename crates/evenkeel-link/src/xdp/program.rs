@@ -125,7 +125,6 @@ impl Program {
         const WHAT: &str = "set the device of the XDP program";
         let Some(index) = device else {
             self.table.leave_syns();
-            self.marks.leave_syns();
             return Ok(());
         };
         let own = self.object.map_mut("own").ok_or_else(|| missing("own"))?;
