@@ -20,7 +20,7 @@ pub(super) use self::object::take_map;
 use self::object::{error_of, missing, os_error, take_array};
 pub(crate) use self::table::Sharing;
 use self::table::Table;
-pub(super) use self::table::{End, end};
+pub(super) use self::table::{End, end, octets};
 use super::marks::{Mark, Marks, SLOTS};
 use crate::error::LinkError;
 use crate::netdev::device_index;
