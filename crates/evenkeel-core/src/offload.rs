@@ -22,6 +22,10 @@ use crate::wire::{EthernetAddress, IpAddress};
 /// hop limit is at least 2, from a source that a host can have, and no larger than the MTU. All others go to
 /// the host.
 pub trait Offload: fmt::Debug + Send {
+    /// Sets the addresses of the host, its broadcast addresses included. Packets from them or to them go to the
+    /// host. Called when nothing is handed over, and before anything is.
+    fn set_addresses(&mut self, addresses: &mut dyn Iterator<Item = IpAddress>);
+
     /// Forwards packets to `destination` that arrive at this interface, from now on. Returns whether it does:
     /// it may have no room, or no way to the device of the next hop.
     fn forward(&mut self, destination: IpAddress, next: &OffloadHop) -> bool;

@@ -37,6 +37,15 @@ struct {
 	} *value;
 } devices SEC(".maps");
 
+/* The host's addresses, also those for broadcasts: the program may not demultiplex, and lack the others. */
+struct {
+	UINT(type, HASH);
+	UINT(max_entries, 65536);
+	UINT(map_flags, NO_PREALLOC);
+	struct end *key;
+	u8 *value;
+} locals SEC(".maps");
+
 enum { FORWARDED, REFUSED, OUTCOMES };
 
 struct {
@@ -225,7 +234,7 @@ INLINE int is_in_transit(const struct end *destination)
 	const struct address *address = &destination->address;
 	int is_host = destination->family == V4 ? is_host_v4(address->word[3]) : is_host_v6((const u8 *)address);
 
-	return is_host && !lookup(&addresses, destination);
+	return is_host && !lookup(&locals, destination);
 }
 
 INLINE void count_outcome(u32 outcome)
@@ -278,7 +287,7 @@ INLINE int forward(struct xdp_md *context)
 		if (!verdict)
 			return 0;
 		if (!(verdict & PASSES)) {
-			if (lookup(&addresses, &parcel.source) || !is_in_transit(&parcel.destination))
+			if (lookup(&locals, &parcel.source) || !is_in_transit(&parcel.destination))
 				return 0;
 			count_hit(verdict, parcel.length);
 			count_outcome(REFUSED);
@@ -286,7 +295,7 @@ INLINE int forward(struct xdp_md *context)
 		}
 	}
 	hop = lookup(&hops, &parcel.destination);
-	if (!hop || parcel.length > hop->mtu || lookup(&addresses, &parcel.source))
+	if (!hop || parcel.length > hop->mtu || lookup(&locals, &parcel.source))
 		return 0;
 	count_hop(ethernet);
 	__builtin_memcpy(ethernet, hop->hardware, sizeof(hop->hardware));

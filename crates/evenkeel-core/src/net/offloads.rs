@@ -30,8 +30,8 @@ pub(crate) struct Offloads {
     hits: Vec<(u16, FlowHits)>,
     /// The neighbours that packets leave to, by the number of their next hop.
     neighbors: Vec<(InterfaceId, IpAddress)>,
-    /// The generation under which everything was handed over.
-    generation: Generation,
+    /// The generation under which everything was handed over, if interfaces know its addresses.
+    generation: Option<Generation>,
     next_look: Instant,
 }
 
@@ -106,6 +106,7 @@ impl Offloads {
         let slot = &mut self.interfaces[place];
         let hits = &mut self.hits;
         slot.offload.iter_mut().for_each(|offload| offload.each_hit(&mut |to, more| hits.push((to, more))));
+        self.generation = None;
         *slot = Slot { earlier: (slot.forwarded(), slot.refused()), offload, needs_verdicts: false };
     }
 
@@ -137,7 +138,7 @@ impl Offloads {
         verdict: FlowVerdict,
         stack: &Stack,
     ) {
-        self.settle(generation(stack, true));
+        self.settle(stack, true);
         let slot = self.interfaces.get_mut(usize::from(came_by.0));
         let Some((slot, scope)) = slot.zip(self.scope.as_ref()) else { return };
         let Some(offload) = &mut slot.offload else { return };
@@ -178,7 +179,7 @@ impl Offloads {
     ) {
         let Some(way) = stack.way_of_all(&destination, came_by) else { return };
         let Some(device) = links.properties(way.interface).and_then(|of| of.offload_device) else { return };
-        self.settle(generation(stack, screened));
+        self.settle(stack, screened);
         let key = (way.interface, way.neighbor);
         let known = self.neighbors.iter().position(|neighbor| *neighbor == key);
         let number = known.unwrap_or(self.neighbors.len());
@@ -197,17 +198,19 @@ impl Offloads {
 
     /// Takes everything back if something has changed, and has the neighbours probed that interfaces send to.
     pub(super) fn look(&mut self, stack: &mut Stack, screened: bool, now: Instant) {
-        self.settle(generation(stack, screened));
+        self.settle(stack, screened);
         for neighbor in self.used_neighbors(now) {
             stack.use_neighbor(neighbor, now);
         }
     }
 
-    /// Takes everything back that was handed over under another generation.
-    fn settle(&mut self, generation: Generation) {
+    /// Takes everything back that was handed over under another generation, and begins this one.
+    fn settle(&mut self, stack: &Stack, screened: bool) {
+        let generation = Some(generation(stack, screened));
         if self.generation != generation {
             self.generation = generation;
             self.take_back();
+            self.offloads().for_each(|offload| offload.set_addresses(&mut stack.local_addresses()));
         }
     }
 
@@ -244,7 +247,7 @@ impl Offloads {
     pub(super) fn deadline(&self, stack: &Stack, screened: bool) -> Instant {
         if !self.has_any() {
             Instant::NEVER
-        } else if self.generation != generation(stack, screened) {
+        } else if self.generation != Some(generation(stack, screened)) {
             Instant::ZERO
         } else if self.neighbors.is_empty() {
             Instant::NEVER

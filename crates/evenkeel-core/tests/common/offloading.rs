@@ -13,6 +13,7 @@ use evenkeel_core::wire::IpAddress;
 /// The destinations of packets that an interface forwards, and verdicts about flows.
 #[derive(Debug, Default)]
 pub(crate) struct Forwards {
+    pub(crate) addresses: Vec<IpAddress>,
     pub(crate) destinations: BTreeMap<IpAddress, OffloadHop>,
     pub(crate) verdicts: BTreeMap<Flow, FlowVerdict>,
     /// The number of packets dropped, and the hits that the host has not seen yet.
@@ -30,6 +31,12 @@ pub(crate) type Shared = Arc<Mutex<Forwards>>;
 struct Recorder(Shared);
 
 impl Offload for Recorder {
+    fn set_addresses(&mut self, addresses: &mut dyn Iterator<Item = IpAddress>) {
+        let mut forwards = self.0.lock().unwrap();
+        assert!(forwards.destinations.is_empty() && forwards.verdicts.is_empty());
+        forwards.addresses = addresses.collect();
+    }
+
     fn forward(&mut self, destination: IpAddress, next: &OffloadHop) -> bool {
         self.0.lock().unwrap().destinations.insert(destination, *next);
         true

@@ -79,7 +79,7 @@ struct Verdicts {
     /// What the program has of `screen`; `None` before the first verdict, as it then needs none.
     present: Option<(u32, FlowScope)>,
     hits: PerCpuArray<MapData, [u64; 2]>,
-    /// The hits that have been reported, by account.
+    /// The hits that have been reported, of accounts up to the highest that verdicts have named.
     reported: Vec<FlowHits>,
 }
 
@@ -90,12 +90,14 @@ impl Verdicts {
             screen: take_map(object, "screen")?,
             present: None,
             hits: take_map(object, "hits")?,
-            reported: vec![FlowHits::default(); ACCOUNTS.into()],
+            reported: Vec::new(),
         })
     }
 
     /// Begins a generation, of which the program has no verdict yet. Returns whether the program knows.
     fn begin(&mut self, scope: FlowScope) -> bool {
+        let accounts = self.reported.len().max(usize::from(verdict.account) + 1);
+        self.reported.resize(accounts, FlowHits::default());
         let generation = self.present.map_or(0, |(generation, _)| generation).wrapping_add(1).max(1);
         let mut screen = [0; 84];
         screen[..4].copy_from_slice(&generation.to_ne_bytes());
@@ -112,6 +114,8 @@ impl Verdicts {
         if verdict.account >= ACCOUNTS || !(is_present || self.begin(*scope)) {
             return false;
         }
+        let accounts = self.reported.len().max(usize::from(verdict.account) + 1);
+        self.reported.resize(accounts, FlowHits::default());
         let generation = self.present.map_or(0, |(generation, _)| generation);
         let passes = if verdict.passes { PASSES } else { 0 };
         let judged = u64::from(generation) << 32 | passes | u64::from(verdict.account);
@@ -126,9 +130,6 @@ impl Verdicts {
     }
 
     fn each_hit(&mut self, hit: &mut dyn FnMut(u16, FlowHits)) {
-        if self.present.is_none() {
-            return;
-        }
         for (account, reported) in (0..ACCOUNTS).zip(&mut self.reported) {
             let Ok(of_cpus) = self.hits.get(&account.into(), 0) else { continue };
             let sum = |field: usize| of_cpus.iter().map(|of_cpu| of_cpu[field]).sum::<u64>();
@@ -158,6 +159,9 @@ pub(super) struct Forwarder {
     devices: DevMapHash<MapData>,
     outcomes: PerCpuArray<MapData, u64>,
     verdicts: Verdicts,
+    locals: HashMap<MapData, End, u8>,
+    /// The addresses in that map; `None` if it lacks one, so that nothing can be forwarded.
+    addresses: Option<BTreeSet<IpAddress>>,
     destinations: BTreeMap<IpAddress, Destination>,
     /// The devices that are in the map.
     known: BTreeSet<u32>,
@@ -177,6 +181,8 @@ impl Forwarder {
             devices: take_map(object, "devices")?,
             outcomes: take_map(object, "outcomes")?,
             verdicts: Verdicts::take(object)?,
+            locals: take_map(object, "locals")?,
+            addresses: Some(BTreeSet::new()),
             destinations: BTreeMap::new(),
             known: BTreeSet::new(),
         })
@@ -208,7 +214,20 @@ impl Forwarder {
 }
 
 impl Offload for Forwarder {
+    fn set_addresses(&mut self, addresses: &mut dyn Iterator<Item = IpAddress>) {
+        let new: BTreeSet<_> = addresses.collect();
+        let old = self.addresses.take().unwrap_or_default();
+        for gone in old.difference(&new) {
+            let _ = self.locals.remove(&end((*gone).into(), 0));
+        }
+        let is_whole = new.iter().all(|address| self.locals.insert(end((*address).into(), 0), 1, 0).is_ok());
+        self.addresses = is_whole.then_some(new);
+    }
+
     fn forward(&mut self, destination: IpAddress, next: &OffloadHop) -> bool {
+        if self.addresses.is_none() {
+            return false;
+        }
         let before = self.destinations.get(&destination);
         if before.is_some_and(|before| before.hop == *next) {
             return true;
@@ -226,7 +245,7 @@ impl Offload for Forwarder {
     }
 
     fn judge(&mut self, flow: &Flow, scope: &FlowScope, verdict: FlowVerdict) -> bool {
-        self.verdicts.insert(flow, scope, verdict)
+        self.addresses.is_some() && self.verdicts.insert(flow, scope, verdict)
     }
 
     fn clear(&mut self) {
