@@ -96,8 +96,6 @@ impl Verdicts {
 
     /// Begins a generation, of which the program has no verdict yet. Returns whether the program knows.
     fn begin(&mut self, scope: FlowScope) -> bool {
-        let accounts = self.reported.len().max(usize::from(verdict.account) + 1);
-        self.reported.resize(accounts, FlowHits::default());
         let generation = self.present.map_or(0, |(generation, _)| generation).wrapping_add(1).max(1);
         let mut screen = [0; 84];
         screen[..4].copy_from_slice(&generation.to_ne_bytes());
@@ -124,7 +122,7 @@ impl Verdicts {
 
     fn clear(&mut self) {
         if let Some((_, scope)) = self.present {
-            // If the kernel refuses, which it has no reason for, the next attempt is that of a new scope.
+            // A write into an array does not fail.
             self.begin(scope);
         }
     }
