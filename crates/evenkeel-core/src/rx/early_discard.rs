@@ -136,7 +136,11 @@ enum Offered {
 impl<S: SocketFloor> DeviceBurst<'_, S> {
     /// Counts the frames of the burst, and records in the ring's traffic what its next burst must know.
     fn finish(self, done: usize, ring: &dyn RxQueue) -> Taken {
-        let Self { traffic, cx, policy, .. } = self;
+        let Self { rx, traffic, cx, policy, .. } = self;
+        if let Some(id) = self.full.filter(|_| !self.is_watched) {
+            rx.limit(id);
+        }
+        rx.renew_allowances();
         traffic.keep_class(self.last, self.generation);
         if policy.per_channel_feedback {
             traffic.taken(ring.pending() == 0, self.discarded > 0, cx.now);
