@@ -30,6 +30,9 @@ pub trait Refuser: fmt::Debug + Send {
 }
 
 /// The number of frames of one channel that an interface still lets pass.
+///
+/// Allowed frames may be lost on their way into a ring. So an interface that refuses frames lets one pass even
+/// so if it has not done that for a millisecond.
 pub trait Allowance: fmt::Debug + Send {
     /// Lets this many frames pass from now on, whatever was allowed before, and refuses the rest. With `None`
     /// all pass, and none is counted. Takes no system call.

@@ -5,7 +5,8 @@
 //! refused meanwhile, the flood is over: all frames pass again.
 //!
 //! Allowed frames can get lost in a ring that is full of other frames. So an empty channel is allowed others
-//! after each burst from a ring, although the earlier ones have not come.
+//! although the earlier ones have not come. If all were lost, nothing is taken from the channel, and the next
+//! frame is one that the interface lets pass by itself.
 
 use crate::id::InterfaceId;
 use crate::refuser::Allowance;
@@ -48,13 +49,11 @@ impl Allowances {
         self.of_interfaces.extend(allowance.map(|allowance| (interface, allowance)));
     }
 
-    /// Allows no more frames, as the channel is full. Returns whether all passed until now.
-    pub(super) fn limit(&mut self, fill: Fill) -> bool {
-        let begins = !self.of_interfaces.is_empty() && self.last.is_none();
-        if begins {
+    /// Allows no more frames, as the channel is full, if all have passed until now.
+    pub(super) fn limit(&mut self, fill: Fill) {
+        if !self.of_interfaces.is_empty() && self.last.is_none() {
             self.allow(0, fill);
         }
-        begins
     }
 
     /// Lets all frames pass.
@@ -70,14 +69,6 @@ impl Allowances {
         if let Some(last) = self.last {
             self.renew(last, fill);
         }
-    }
-
-    /// Allows other frames if the channel is empty. Returns whether there still is a limit.
-    pub(super) fn burst_is_over(&mut self, fill: Fill) -> bool {
-        if let Some(last) = self.last.filter(|_| fill.queued == 0) {
-            self.renew(last, fill);
-        }
-        self.last.is_some()
     }
 
     fn renew(&mut self, last: Allowed, fill: Fill) {

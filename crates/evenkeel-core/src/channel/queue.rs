@@ -216,21 +216,14 @@ impl Channel {
         self.allowances.put(interface, allowance);
     }
 
-    /// Has interfaces refuse what comes for the channel, as that is full, until some frames are taken from
-    /// it. Returns whether that is news.
-    pub(crate) fn limit(&mut self) -> bool {
-        self.allowances.limit(self.fill())
+    /// Has interfaces refuse what comes for the channel, as that is full, until frames are taken from it.
+    pub(crate) fn limit(&mut self) {
+        self.allowances.limit(self.fill());
     }
 
     /// Has interfaces refuse nothing any more.
     pub(crate) fn lift_limit(&mut self) {
         self.allowances.lift();
-    }
-
-    /// Has interfaces put frames into their rings again, if the channel is empty at the end of a burst.
-    /// Returns whether they still refuse some.
-    pub(crate) fn burst_is_over(&mut self) -> bool {
-        self.allowances.burst_is_over(self.fill())
     }
 
     /// Records that frames were taken from the queue. Returns whether input that is paused for the channel

@@ -3,7 +3,7 @@
 use core::ops::RangeInclusive;
 use std::collections::VecDeque;
 
-use crate::channel::{Ahead, Channel, ChannelTable, SegmentKind};
+use crate::channel::{Ahead, ChannelTable, SegmentKind};
 use crate::config::Config;
 use crate::demux::DemuxTable;
 use crate::frame::Frame;
@@ -35,8 +35,6 @@ pub(crate) struct Receive {
     /// The number of frames that may come for any queue after the one that has it pause its rings, without
     /// being lost: the smallest such room that there is.
     pub(crate) headroom_pkts: usize,
-    /// The channels of which interfaces refuse some frames, and others whose limit has been lifted.
-    limited: Vec<ChannelId>,
     /// The frames and wake-ups that the last burst left for the floors above.
     pub(crate) handover: Handover,
 }
@@ -71,31 +69,8 @@ impl Receive {
             dynamic_ports: config.tcp.ports.clone(),
             sharing: Sharing::default(),
             headroom_pkts: usize::MAX,
-            limited: Vec::new(),
             handover: Handover::default(),
         }
-    }
-
-    /// Has interfaces refuse the frames of a channel that has just been full, until it has room.
-    pub(super) fn limit(&mut self, id: ChannelId) {
-        if self.channels.get_mut(id).is_some_and(Channel::limit) {
-            self.limited.retain(|other| *other != id);
-            self.limited.push(id);
-        }
-    }
-
-    /// Has interfaces refuse no frames any more: packet monitors are to see all.
-    pub(crate) fn lift_limits(&mut self) {
-        for id in self.limited.drain(..) {
-            self.channels.get_mut(id).into_iter().for_each(Channel::lift_limit);
-        }
-    }
-
-    /// Has interfaces put frames for empty channels into their rings again, after a burst: what they were
-    /// allowed may be lost.
-    pub(super) fn renew_allowances(&mut self) {
-        let Self { limited, channels, .. } = self;
-        limited.retain(|id| channels.get_mut(*id).is_some_and(Channel::burst_is_over));
     }
 
     /// Returns the proxy daemons of the lazy architectures: name, nice value, and channel.

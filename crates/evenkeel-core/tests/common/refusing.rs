@@ -17,6 +17,8 @@ use evenkeel_core::wire::{EthernetFrame, IpAddress, Ipv4Packet, UdpPacket};
 pub(crate) struct Gate {
     table: DemuxTable,
     channels: BTreeMap<ChannelId, Counts>,
+    /// Whether time has passed, so that the next frame passes that would be refused.
+    pub(crate) is_late: bool,
     /// The frames refused for channels that are closed.
     refused_before: u64,
 }
@@ -38,6 +40,7 @@ impl Gate {
         let Some(channel) = self.table.channels_of_port(port)[0] else { return true };
         let Some(counts) = self.channels.get_mut(&channel) else { return true };
         match &mut counts.left {
+            Some(0) if core::mem::take(&mut self.is_late) => true,
             Some(0) => {
                 counts.refused += 1;
                 false
@@ -122,7 +125,7 @@ pub(crate) struct Refusing {
 impl Refusing {
     pub(crate) fn new(end: End) -> (Self, Shared) {
         let (table, channels) = (DemuxTable::new(0), BTreeMap::new());
-        let gate = Arc::new(Mutex::new(Gate { table, channels, refused_before: 0 }));
+        let gate = Arc::new(Mutex::new(Gate { table, channels, is_late: false, refused_before: 0 }));
         (Self { end, gate: Arc::clone(&gate) }, gate)
     }
 }
