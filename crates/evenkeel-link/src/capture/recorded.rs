@@ -15,6 +15,7 @@ use evenkeel_core::interface::{
     Arrived, Burst, Demultiplexer, Effort, Interface, Opened, Properties, RxCounters, RxQueue, Seen, TxQueue,
 };
 use evenkeel_core::offload::Offload;
+use evenkeel_core::refuser::Refuser;
 
 use super::dump::Dump;
 use super::encode::{Direction, Totals};
@@ -183,6 +184,11 @@ impl<I: Interface + ?Sized> Interface for Recorded<I> {
 
     fn dropped(&self) -> Vec<(Reason, u64)> {
         self.inner.dropped()
+    }
+
+    /// Hands over none: the recording is to have all frames.
+    fn refuser(&mut self) -> Option<Box<dyn Refuser>> {
+        None
     }
 
     /// Hands over none: the recording is to have all frames.
