@@ -605,8 +605,8 @@ impl DemuxTable {
         self.udp.find(address, port)
     }
 
-    /// Returns the channels of all datagrams to `port` at unicast addresses of IPv4, and of IPv6. `None` for a
-    /// family if the address decides, or the sender.
+    /// Returns the channels of all datagrams to `port` at unicast addresses of IPv4, and of IPv6. `None` for
+    /// a family if the address decides, or the sender.
     #[must_use]
     pub fn channels_of_port(&self, port: u16) -> [Option<ChannelId>; 2] {
         match self.udp.get(port) {

@@ -346,8 +346,8 @@ pub trait Interface: TxQueue {
         None
     }
 
-    /// Hands over the part of the interface that refuses frames for full channels, if it has one. Called once,
-    /// when a host adds the interface. The default has none.
+    /// Hands over the part of the interface that refuses frames for full channels, if it has one. Called
+    /// once, when a host adds the interface. The default has none.
     ///
     /// A host that does not demultiplex the frames of the receive rings drops it.
     fn refuser(&mut self) -> Option<Box<dyn Refuser>> {

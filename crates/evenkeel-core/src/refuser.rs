@@ -15,9 +15,9 @@ use crate::id::ChannelId;
 
 /// The part of an interface that refuses frames for full channels.
 ///
-/// It has a copy of the host's demultiplexing table. A frame counts only if it certainly leads to the channel:
-/// a whole UDP datagram to our hardware address, to a unicast address of the host, and to a port of which the
-/// channel gets all datagrams of that family.
+/// It has a copy of the host's demultiplexing table. A frame counts only if it certainly leads to the
+/// channel: a whole UDP datagram to our hardware address, to a unicast address of the host, and to a port of
+/// which the channel gets all datagrams of that family.
 pub trait Refuser: fmt::Debug + Send {
     /// Opens the allowance of a channel, which is unlimited. `None` if there is no room for one more.
     fn open(&mut self, channel: ChannelId) -> Option<Box<dyn Allowance>>;
@@ -31,8 +31,8 @@ pub trait Refuser: fmt::Debug + Send {
 
 /// The number of frames of one channel that an interface still lets pass.
 ///
-/// Allowed frames may be lost on their way into a ring. So an interface that refuses frames lets one pass even
-/// so if it has not done that for a millisecond.
+/// Allowed frames may be lost on their way into a ring. So an interface that refuses frames lets one pass
+/// even so if it has not done that for a millisecond.
 pub trait Allowance: fmt::Debug + Send {
     /// Lets this many frames pass from now on, whatever was allowed before, and refuses the rest. With `None`
     /// all pass, and none is counted. Takes no system call.

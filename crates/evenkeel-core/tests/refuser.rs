@@ -218,8 +218,8 @@ fn only_interfaces_whose_frames_the_host_demultiplexes_have_allowances() {
 }
 
 proptest! {
-    /// Whatever comes when, and is lost in the ring: every frame is accounted for, and when the flood is over,
-    /// each socket gets what is sent to it.
+    /// Whatever comes when, and is lost in the ring: every frame is accounted for, and when the flood is
+    /// over, each socket gets what is sent to it.
     #[test]
     fn a_socket_is_never_refused_for_good(
         steps in prop::collection::vec((any::<bool>(), 0..150_usize, 0..40_usize), 1..200),

@@ -19,8 +19,8 @@ use support::{Bench, in_namespace, is_ipv4, lacks, run};
 const FULL: u16 = 9;
 const OTHER: u16 = 10;
 
-/// Returns the part of a device that refuses, with a channel for `FULL`. Without the privilege for it, reports
-/// that.
+/// Returns the part of a device that refuses, with a channel for `FULL`. Without the privilege for it,
+/// reports that.
 fn refuser<D: Device>(bench: &mut Bench<D>) -> Option<(Box<dyn Refuser>, Box<dyn Allowance>)> {
     let mac = bench.device.properties().address.to_string().replace('-', ":");
     run(&format!("ip neigh replace 10.77.0.2 lladdr {mac} dev kernel0"));

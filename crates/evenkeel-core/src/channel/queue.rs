@@ -235,11 +235,7 @@ impl Channel {
     }
 
     fn fill(&self) -> Fill {
-        Fill {
-            queued: self.queue.len(),
-            capacity_pkts: self.capacity_pkts,
-            arrived: self.counters.arrived,
-        }
+        Fill { queued: self.queue.len(), capacity_pkts: self.capacity_pkts, arrived: self.counters.arrived }
     }
 
     /// Stores a frame that arrived, from the Ethernet header on. It is not copied. Never allocates.

@@ -352,9 +352,7 @@ impl Links {
     }
 
     /// Returns the interfaces that refuse frames for full channels, each with its part that does.
-    pub(crate) fn refusers(
-        &mut self,
-    ) -> impl Iterator<Item = (InterfaceId, &mut (dyn Refuser + 'static))> {
+    pub(crate) fn refusers(&mut self) -> impl Iterator<Item = (InterfaceId, &mut (dyn Refuser + 'static))> {
         self.links
             .iter_mut()
             .zip(0..)

@@ -12,7 +12,7 @@ use evenkeel_core::interface::{Interface, Properties, RxQueue, TxQueue};
 use evenkeel_core::refuser::{Allowance, Refuser};
 use evenkeel_core::wire::{EthernetFrame, IpAddress, Ipv4Packet, UdpPacket};
 
-/// What the interface does with frames: the model of one that refuses.
+/// The model of an interface that refuses frames.
 #[derive(Debug)]
 pub(crate) struct Gate {
     table: DemuxTable,

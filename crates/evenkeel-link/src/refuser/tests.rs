@@ -28,7 +28,10 @@ fn load() -> Option<KernelRefuser> {
             Some(refuser)
         }
         Err(error @ LinkError::Privilege { .. }) => {
-            evenkeel_skip::skip(thread::current().name().unwrap_or("a test"), &Lack::Root(&error.to_string()));
+            evenkeel_skip::skip(
+                thread::current().name().unwrap_or("a test"),
+                &Lack::Root(&error.to_string()),
+            );
             None
         }
         Err(error) => panic!("{error}"),
@@ -98,7 +101,7 @@ fn an_allowance_is_for_the_datagrams_of_its_channel() {
     assert!(refuser.passes(&ipv4(PORT)));
 }
 
-/// What the address or the sender decides about is left to the host.
+/// The host decides where the address or the sender matters.
 #[test]
 fn a_port_that_channels_share_is_not_refused() {
     let Some(mut refuser) = load() else { return };
