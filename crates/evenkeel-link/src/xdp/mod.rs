@@ -55,13 +55,14 @@ use rustix::event::epoll;
 
 use self::features::takes_redirected;
 use self::offload::Forwarder;
-use self::program::{CAPABILITIES, Program, Sharing};
+use self::program::{Program, Sharing};
 use self::queue::{Ahead, Queue, Received, SharedUmem};
 use self::rings::{OnQueue, Rings};
 use self::socket::{DeviceQueue, First};
 use self::transmit::{CALL_PKTS, Transmit};
 use self::umem::{Awake, FILL_PKTS, MIB, MTU_MAX, SPARE_PKTS};
 use self::witness::Witness;
+use crate::bpf::CAPABILITIES;
 use crate::capture::frames::Frames;
 use crate::claim::Claim;
 use crate::closing::AttachedProgram;

@@ -9,7 +9,8 @@ use aya::maps::{Array, HashMap, MapData, PerCpuArray};
 use evenkeel_core::offload::{ACCOUNTS, Flow, FlowHits, FlowScope, FlowVerdict, Offload, OffloadHop};
 use evenkeel_core::wire::IpAddress;
 
-use super::program::{End, end, octets, take_map};
+use super::program::{End, end, octets};
+use crate::bpf::take_map;
 use crate::error::LinkError;
 
 /// The number of destinations that the map has room for.
