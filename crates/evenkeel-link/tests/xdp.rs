@@ -16,7 +16,9 @@ use evenkeel_core::id::ChannelId;
 use evenkeel_core::interface::{Arrived, Demultiplexer, Interface as _, Opened, RxQueue, TxQueue as _};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{IpAddress, Ipv4Packet, Ipv6Packet, UdpPacket};
-use evenkeel_link::{Device as _, DeviceState, LinkError, Packet, PacketOptions, Xdp, XdpOptions};
+use evenkeel_link::{
+    Device as _, DeviceState, LinkError, Packet, PacketOptions, Xdp, XdpOptions, buffer_bytes_for,
+};
 use evenkeel_skip::Lack;
 use support::{
     Bench, arp_reply, attempt, echo_reply, in_namespace, is_arp_request, is_ipv4, lacks, run, with_patience,
@@ -218,6 +220,59 @@ fn frames_of_other_stations_go_on_to_the_kernel() {
         let got = [(); 2].map(|()| kernel.expect("a frame to another", is_test).bytes()[14]);
         assert_eq!(got, numbers([2, 4]));
     });
+}
+
+/// Opens our device of a veth pair with this MTU, with buffers that hold its frames.
+fn open_with_mtu(mtu: usize) -> Bench<Xdp> {
+    for name in ["kernel0", "ek0"] {
+        run(&format!("ip link set {name} mtu {mtu}"));
+    }
+    let mut bench = open();
+    bench.pool = Pool::of_buffers(buffer_bytes_for(mtu), 64);
+    bench.pool.grow(64).unwrap();
+    bench
+}
+
+/// Frames of all lengths, in one chunk of memory and in several, go there and back: from where they lie, from
+/// the buffer where they were gathered, and copied.
+#[test]
+fn frames_of_a_large_mtu_cross_unchanged_and_in_order() {
+    for mtu in [3_000, 9_000, 11_502] {
+        behind_xdp(move || {
+            veth();
+            let mut right = open_with_mtu(mtu);
+            let options = PacketOptions { jumbo: true, ..PacketOptions::default() };
+            let mut left = Bench::new(Packet::open("kernel0", &options).unwrap());
+            left.pool = Pool::of_buffers(buffer_bytes_for(mtu), 64);
+            left.pool.grow(64).unwrap();
+            let (ours, theirs) = (right.device.properties().address.0, left.device.properties().address.0);
+            let is_test = |frame: &[u8]| frame.get(12..14) == Some(&[0x88, 0xb5]);
+            let edges = [3839, 3840, 3841, 4095, 4096, 4097, 7679, 7680, 7681, 8191, 8192, 8193];
+            let lens = edges.into_iter().chain((0..300).map(|number| 60 + number * 997 % (mtu - 45)));
+            let lens = lens.filter(|len| *len <= mtu + 14).chain([mtu + 14]);
+            for (number, len) in (0_u16..).zip(lens) {
+                let mut frame: Vec<u8> = (0..len).map(|at| (at / 251) as u8 ^ (at as u8)).collect();
+                frame[..14].copy_from_slice(&[ours.as_slice(), &theirs, &[0x88, 0xb5]].concat());
+                frame[14..16].copy_from_slice(&number.to_be_bytes());
+                left.send(&frame);
+                let got = right.expect("frame", is_test);
+                assert!(got.bytes() == frame, "{len} bytes");
+                if number % 2 == 0 {
+                    let mut frames = [got].into();
+                    assert_eq!(right.device.transmit(&mut frames, &mut right.pool), 1);
+                } else {
+                    right.send(&frame);
+                    right.pool.recycle(got);
+                }
+                let back = left.expect("its echo", is_test);
+                assert!(back.bytes() == frame, "{len} bytes");
+                left.pool.recycle(back);
+                assert_eq!((left.pool.available(), right.pool.available()), (64, 64));
+            }
+            let status = right.device.info().status;
+            assert_eq!((right.device.queue(0).missed(), status.refused()), (0, 0));
+        });
+    }
 }
 
 fn checksum_is_right(frame: &[u8]) -> bool {
@@ -570,8 +625,8 @@ fn what_cannot_be_opened_says_why() {
         assert!(matches!(busy, LinkError::Busy { .. }), "{busy}");
         assert_eq!(error("ek0"), "another evenkeel is on `ek0`: stop that one, or use another device");
         drop(first);
-        run("ip link set ek0 mtu 3000");
-        assert!(error("ek0").contains("MTU of 3000, and frames of more than 1774 bytes"));
+        run("ip link set ek0 mtu 12000");
+        assert!(error("ek0").contains("MTU of 12000, and frames of more than 11502 bytes"));
         run("ip link set ek0 down");
         assert_eq!(error("ek0"), "`ek0` is down: ip link set ek0 up");
         let queue = XdpOptions { queues: vec![7], ..XdpOptions::default() };

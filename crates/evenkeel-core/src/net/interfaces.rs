@@ -8,6 +8,7 @@ use crate::link::AddInterfaceError;
 use crate::poll::Gate;
 use crate::receive::ReceivePath;
 use crate::rx::Rings;
+use crate::stack::buffer_bytes_for;
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpCidr};
 
@@ -26,6 +27,7 @@ impl Net {
         let plan = plan.unwrap_or_else(|| self.config.plan_for(demultiplexer.is_some()));
         self.links.check_plan(plan, self.plan, interface.properties().queues, demultiplexer.is_some())?;
         demultiplexer = demultiplexer.filter(|_| plan.is_on_interface());
+        self.fit(interface.properties().mtu);
         let reserved_pkts = self.pool.capacity();
         let rings = match self.reserve_rings(&mut *interface, demultiplexer.as_deref_mut(), plan) {
             Ok(rings) => rings,
@@ -69,6 +71,7 @@ impl Net {
         if !self.links.can_replace(id, &*interface) {
             return Err(AddInterfaceError::CannotReplace);
         }
+        self.fit(interface.properties().mtu);
         interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
         let &Properties { address: hardware, mtu, .. } = interface.properties();
         let offload = interface.offload();
@@ -88,6 +91,12 @@ impl Net {
         });
         self.follow_addresses();
         Ok(())
+    }
+
+    /// Makes the buffers of this host large enough for the frames of an interface with this MTU.
+    fn fit(&mut self, mtu: usize) {
+        self.pool.fit(buffer_bytes_for(mtu));
+        self.stack.fit(self.pool.buffer_bytes());
     }
 
     /// Reserves the buffers that another interface needs: its own, those of its transmit queue, and for each

@@ -70,7 +70,7 @@ struct Pair {
 impl Pair {
     /// Loads the program, without bindings. Without the privilege for that, reports it and returns `None`.
     fn load(sharing: Sharing) -> Option<Self> {
-        Self::of(Program::load(sharing), sharing)
+        Self::of(Program::load(Taken::Ours, sharing, Buffers::One), sharing)
     }
 
     /// Returns a loaded program, without bindings.
@@ -460,7 +460,7 @@ fn a_kernel_that_shares_its_addresses_gets_what_is_not_for_a_socket() {
 #[test]
 fn a_kernel_that_shares_its_addresses_gets_all_until_the_host_demultiplexes() {
     let Some(pair) = Pair::load(Sharing::Addresses) else { return };
-    let mut program = Program::load(Sharing::Addresses).unwrap();
+    let mut program = Program::load(Taken::Ours, Sharing::Addresses, Buffers::One).unwrap();
     Program::xdp(&mut program.object, "classify").unwrap().load().unwrap();
     for change in [Change::Hardware(OURS), Change::AddAddress(v4(2).into())] {
         program.apply(change).unwrap();
