@@ -303,9 +303,10 @@ impl Opening<'_> {
                 }),
                 // The kernel has no queue of this number.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(None),
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
-                    Err(LinkError::LockedMemory { name: self.device.name().to_owned(), mib: mib(self.buffers) })
-                }
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Err(LinkError::LockedMemory {
+                    name: self.device.name().to_owned(),
+                    mib: mib(self.buffers),
+                }),
                 Err(error) => Err(self.fail(error)),
             }
         };

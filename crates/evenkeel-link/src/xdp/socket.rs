@@ -47,12 +47,7 @@ pub(super) struct First {
 impl First {
     /// Opens a socket on a queue, with a receive ring of `ring_pkts`. The driver reads and writes the memory
     /// itself if it can.
-    pub(super) fn open(
-        at: DeviceQueue,
-        buffers: Buffers,
-        ring_pkts: u32,
-        others: Awake,
-    ) -> io::Result<Self> {
+    pub(super) fn open(at: DeviceQueue, buffers: Buffers, ring_pkts: u32, others: Awake) -> io::Result<Self> {
         let socket = open()?;
         let fd = socket.as_fd();
         let umem = Umem::register(fd, buffers, ring_pkts as usize, others)?;

@@ -62,7 +62,9 @@ impl Transmit {
         self.ring.publish();
         match self.wake(taken, status) {
             // A ring that the kernel does not empty would hold up all other links of the host.
-            Some(refusal) if !self.ring.has_room_for(parts_max) => taken + refuse(frames, refusal, pool, status),
+            Some(refusal) if !self.ring.has_room_for(parts_max) => {
+                taken + refuse(frames, refusal, pool, status)
+            }
             _ => taken,
         }
     }

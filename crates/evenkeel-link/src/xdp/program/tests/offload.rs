@@ -109,7 +109,8 @@ struct Forwarding {
 
 impl Forwarding {
     fn load() -> Option<Self> {
-        let mut pair = Pair::of(Program::load(Taken::NotForwarded, Sharing::Nothing, Buffers::One), Sharing::Nothing)?;
+        let mut pair =
+            Pair::of(Program::load(Taken::NotForwarded, Sharing::Nothing, Buffers::One), Sharing::Nothing)?;
         pair.apply(Change::Hardware(OURS));
         for own in [IpAddress::from(v4(2)), far_v4(9).into(), v6(2).into(), far_v6(9).into()] {
             pair.apply(Change::AddAddress(own));
