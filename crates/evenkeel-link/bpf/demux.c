@@ -767,16 +767,14 @@ SEC("xdp.frags") int demux_several(struct xdp_md *context)
 /* For a router that lets this program forward. */
 SEC("xdp") int router(struct xdp_md *context)
 {
-	int done = forward(context);
+	int done = forward(context, ONE);
 
 	return done ? done : take(context, ONE);
 }
 
-/* Frames in several buffers are left to the host: not all devices take them from a program. */
 SEC("xdp.frags") int router_several(struct xdp_md *context)
 {
-	int is_one = buffers_length(context) == context->data_end - context->data;
-	int done = is_one ? forward(context) : 0;
+	int done = forward(context, SEVERAL);
 
 	return done ? done : take(context, SEVERAL);
 }

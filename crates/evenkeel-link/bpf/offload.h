@@ -83,14 +83,25 @@ INLINE struct hop *hop_of(const struct end *destination, const struct end *sourc
 	return hop && length <= hop->mtu && !lookup(&addresses, source) ? hop : 0;
 }
 
-INLINE struct hop *hop_of_ipv4(struct ipv4 *header, const u8 *end)
+/*
+ * Returns whether a frame that has `there` bytes behind its Ethernet header is as plain as its packet: that is there
+ * whole, and it is in several buffers if the frame is. Devices with a small MTU need not take such frames.
+ */
+INLINE int is_plain(const void *header, const u8 *end, u32 length, u32 there)
+{
+	u64 first = end - (const u8 *)header;
+
+	return length <= there && (there <= first || length > first);
+}
+
+INLINE struct hop *hop_of_ipv4(struct ipv4 *header, const u8 *end, u32 there)
 {
 	struct end destination, source;
 	u32 length = htons(header->length);
 	struct hop *hop;
 	u32 sum;
 
-	if (!is_plain_ipv4(header) || length < sizeof(*header) || (u8 *)header + length > end || header->ttl < 2 ||
+	if (!is_plain_ipv4(header) || length < sizeof(*header) || !is_plain(header, end, length, there) || header->ttl < 2 ||
 	    !is_source_v4(header->source))
 		return 0;
 	set_v4(&destination, header->destination);
@@ -106,7 +117,7 @@ INLINE struct hop *hop_of_ipv4(struct ipv4 *header, const u8 *end)
 	return hop;
 }
 
-INLINE struct hop *hop_of_ipv6(struct ipv6 *header, const u8 *end)
+INLINE struct hop *hop_of_ipv6(struct ipv6 *header, const u8 *end, u32 there)
 {
 	u32 length = sizeof(*header) + htons(header->length);
 	struct end destination, source;
@@ -114,7 +125,7 @@ INLINE struct hop *hop_of_ipv6(struct ipv6 *header, const u8 *end)
 
 	/* A hop-by-hop header is for each router. */
 	if ((u8 *)header + sizeof(*header) > end || header->version >> 4 != 6 || header->next == 0 ||
-	    (u8 *)header + length > end || header->hops < 2 || !is_source_v6(header->source))
+	    !is_plain(header, end, length, there) || header->hops < 2 || !is_source_v6(header->source))
 		return 0;
 	set_v6(&destination, header->destination);
 	set_v6(&source, header->source);
@@ -125,8 +136,9 @@ INLINE struct hop *hop_of_ipv6(struct ipv6 *header, const u8 *end)
 }
 
 /* Forwards a frame if the host has decided about its destination. Returns zero if not. */
-INLINE int forward(struct xdp_md *context)
+INLINE int forward(struct xdp_md *context, int buffers)
 {
+	u32 there = length_of(context, buffers) - sizeof(struct ethernet);
 	u8 *bytes = (u8 *)(long)context->data, *end = (u8 *)(long)context->data_end;
 	struct ethernet *ethernet = (struct ethernet *)bytes;
 	const struct settings *own;
@@ -141,9 +153,9 @@ INLINE int forward(struct xdp_md *context)
 	if (address != own->hardware)
 		return 0;
 	if (ethernet->type == htons(0x0800))
-		hop = hop_of_ipv4((struct ipv4 *)(ethernet + 1), end);
+		hop = hop_of_ipv4((struct ipv4 *)(ethernet + 1), end, there);
 	else if (ethernet->type == htons(0x86dd))
-		hop = hop_of_ipv6((struct ipv6 *)(ethernet + 1), end);
+		hop = hop_of_ipv6((struct ipv6 *)(ethernet + 1), end, there);
 	if (!hop)
 		return 0;
 	__builtin_memcpy(ethernet, hop->hardware, sizeof(hop->hardware));

@@ -201,8 +201,8 @@ impl Opening<'_> {
         }
         program.attach(name)?;
         // Some drivers can do that only when they have a program.
-        let offload_device = self.offload_device();
-        program.answer_by(offload_device)?;
+        let offload_device = self.takes_redirected(buffers);
+        program.answer_by(self.takes_redirected(Buffers::One))?;
         match shares_mac {
             _ if everything => witness.watch_everything().map_err(fail)?,
             true => {}
@@ -272,10 +272,11 @@ impl Opening<'_> {
         }
     }
 
-    /// Returns the device's number if programs of other devices can send by it.
-    fn offload_device(&self) -> Option<u32> {
+    /// Returns the device's number if programs of other devices can send frames by it that are in so many
+    /// buffers.
+    fn takes_redirected(&self, buffers: Buffers) -> Option<u32> {
         let index = self.index.unsigned_abs();
-        takes_redirected(index).unwrap_or(false).then_some(index)
+        takes_redirected(index, buffers).unwrap_or(false).then_some(index)
     }
 
     fn fail(&self, source: io::Error) -> LinkError {
