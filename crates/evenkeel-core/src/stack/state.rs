@@ -439,9 +439,9 @@ impl Stack {
     /// Adds an interface with the hardware address `mac` whose IP packets are of `mtu` bytes at most, and
     /// gives it the IPv6 link-local address of its hardware address (RFC 4291 appendix A).
     ///
-    /// The MTU is taken as 576 at least, and at most as what a frame buffer holds: 1906, or more on a host that
-    /// has had an interface with a larger one. Of the 256 interfaces that can be named, more are not added:
-    /// the last one's name is given again.
+    /// The MTU is taken as 576 at least, and at most as what a frame buffer holds: 1906, or more on a host
+    /// that has had an interface with a larger one. Of the 256 interfaces that can be named, more are not
+    /// added: the last one's name is given again.
     pub fn add_interface(&mut self, mac: EthernetAddress, mtu: usize) -> InterfaceId {
         let Some(interface) = self.routing.add_interface(mac, mtu) else { return InterfaceId(u8::MAX) };
         if self.config.forwarding {
