@@ -17,6 +17,7 @@ use evenkeel_core::id::ChannelId;
 
 pub(super) use self::object::CAPABILITIES;
 pub(super) use self::object::take_map;
+pub(super) use self::spread::Spread;
 use self::object::{error_of, missing, os_error, take_array};
 pub(crate) use self::table::Sharing;
 use self::table::Table;
@@ -26,6 +27,7 @@ use crate::error::LinkError;
 use crate::netdev::device_index;
 
 mod object;
+mod spread;
 mod table;
 
 static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/demux.o");
@@ -70,12 +72,26 @@ const REASONS: [Reason; 6] = [
     Reason::Tcp(TcpDrop::Cookie),
 ];
 
+/// The place where a program gets its frames.
+#[derive(Debug)]
+enum Place {
+    /// At the device itself, once it is attached there.
+    Device(Option<Attached>),
+    /// At these queues of a device that several hosts share.
+    Queues(Spread, Vec<u32>),
+}
+
+/// A program's link to a device. The program is detached when it is dropped.
+#[derive(Debug)]
+struct Attached {
+    _link: FdLink,
+}
+
 /// A loaded XDP program with its maps.
 pub(crate) struct Program {
     object: Ebpf,
     taken: Taken,
-    /// Detaches the program when it is dropped.
-    link: Option<FdLink>,
+    place: Place,
     sockets: XskMap<MapData>,
     counters: PerCpuArray<MapData, u64>,
     marks: Arc<Marks>,
@@ -98,7 +114,7 @@ fn load(program: &mut Xdp) -> Result<(), ProgramError> {
 
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Program").field("link", &self.link).finish_non_exhaustive()
+        f.debug_struct("Program").field("place", &self.place).finish_non_exhaustive()
     }
 }
 
@@ -140,14 +156,14 @@ impl Program {
     fn load_for(taken: Taken, sharing: Sharing) -> Result<Self, LinkError> {
         let mut object =
             EbpfLoader::new().load(OBJECT).map_err(|error| error_of("load the XDP program", error))?;
-        let program = Self::xdp(&mut object, taken.program())?;
+        let program = xdp(&mut object, taken.program())?;
         load(program).map_err(|error| error_of("load the XDP program", error))?;
         Ok(Self {
             sockets: take_map(&mut object, "sockets")?,
             counters: take_map(&mut object, "counters")?,
             marks: Self::marks(&mut object)?,
             table: Table::new(&mut object, sharing)?,
-            link: None,
+            place: Place::Device(None),
             object,
             taken,
         })
@@ -159,44 +175,32 @@ impl Program {
         marks.map_err(|error| error_of("map the memory of the XDP program", error))
     }
 
-    /// Attaches the program to a device: in its driver, or behind it if the driver refuses.
-    pub(crate) fn attach(&mut self, device: &str) -> Result<Mode, LinkError> {
-        if self.attach_in(device, XdpMode::Driver).is_ok() {
-            return Ok(Mode::Native);
-        }
-        match self.attach_in(device, XdpMode::Skb) {
-            Ok(()) => Ok(Mode::Generic),
-            // The kernel has another program there, in the other mode.
-            Err(LinkError::Os { source, .. }) if source.raw_os_error() == Some(libc::EEXIST) => {
-                Err(LinkError::Busy { name: device.to_owned() })
-            }
-            Err(LinkError::Os { source, .. }) => {
-                Err(LinkError::of_device(device, "attach an XDP program to", CAPABILITIES, source))
-            }
-            Err(other) => Err(other),
-        }
+    /// Makes the program the one of a host that shares its device with others, for the frames of these queues.
+    pub(super) fn share(&mut self, spread: Spread, queues: Vec<u32>) -> Result<(), LinkError> {
+        spread.join(&queues, xdp(&mut self.object, self.taken.program())?)?;
+        self.place = Place::Queues(spread, queues);
+        Ok(())
     }
 
-    fn attach_in(&mut self, device: &str, mode: XdpMode) -> Result<(), LinkError> {
-        const WHAT: &str = "attach an XDP program";
-        let index = device_index(device)?;
-        let xdp = Self::xdp(&mut self.object, self.taken.program())?;
-        let id = xdp.attach_to_if_index(index, mode).map_err(|error| error_of(WHAT, error))?;
-        let link = xdp.take_link(id).map_err(|error| error_of(WHAT, error))?;
-        // Kernels before 5.9 have no such links. A program that is attached otherwise stays if the process is
-        // killed.
-        self.link = Some(FdLink::try_from(link).map_err(|error| error_of(WHAT, error))?);
-        Ok(())
+    /// Attaches the program to a device: in its driver, or behind it if the driver refuses. With the hosts
+    /// that share the device, it attaches the program of all.
+    pub(crate) fn attach(&mut self, device: &str) -> Result<Mode, LinkError> {
+        match &mut self.place {
+            Place::Queues(spread, _) => spread.attach(device),
+            Place::Device(attached) => {
+                let (mode, link) = attach(&mut self.object, self.taken.program(), device)?;
+                *attached = Some(link);
+                Ok(mode)
+            }
+        }
     }
 
     /// Detaches the program: the kernel gets all frames again. Frames in rings stay there.
     pub(crate) fn detach(&mut self) {
-        self.link = None;
-    }
-
-    fn xdp<'a>(object: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp, LinkError> {
-        let program = object.program_mut(name).ok_or_else(|| missing(name))?;
-        program.try_into().map_err(|error| error_of("load the XDP program", error))
+        match &mut self.place {
+            Place::Device(attached) => *attached = None,
+            Place::Queues(spread, _) => spread.detach(),
+        }
     }
 
     /// Sets the AF_XDP socket that gets the frames of a queue for a slot. Its ring, of `ring_pkts`, is empty.
@@ -253,6 +257,49 @@ impl Program {
         };
         (0..).zip(REASONS).map(|(number, reason)| (reason, sum(number))).collect()
     }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if let Place::Queues(spread, queues) = &self.place {
+            spread.leave(queues);
+        }
+    }
+}
+
+/// Returns the program of this name in a loaded object.
+fn xdp<'a>(object: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp, LinkError> {
+    let program = object.program_mut(name).ok_or_else(|| missing(name))?;
+    program.try_into().map_err(|error| error_of("load the XDP program", error))
+}
+
+/// Attaches a loaded program to a device: in its driver, or behind it if the driver refuses.
+fn attach(object: &mut Ebpf, program: &str, device: &str) -> Result<(Mode, Attached), LinkError> {
+    if let Ok(attached) = attach_in(object, program, device, XdpMode::Driver) {
+        return Ok((Mode::Native, attached));
+    }
+    match attach_in(object, program, device, XdpMode::Skb) {
+        Ok(attached) => Ok((Mode::Generic, attached)),
+        // The kernel has another program there, in the other mode.
+        Err(LinkError::Os { source, .. }) if source.raw_os_error() == Some(libc::EEXIST) => {
+            Err(LinkError::Busy { name: device.to_owned() })
+        }
+        Err(LinkError::Os { source, .. }) => {
+            Err(LinkError::of_device(device, "attach an XDP program to", CAPABILITIES, source))
+        }
+        Err(other) => Err(other),
+    }
+}
+
+fn attach_in(object: &mut Ebpf, program: &str, device: &str, mode: XdpMode) -> Result<Attached, LinkError> {
+    const WHAT: &str = "attach an XDP program";
+    let index = device_index(device)?;
+    let program = xdp(object, program)?;
+    let id = program.attach_to_if_index(index, mode).map_err(|error| error_of(WHAT, error))?;
+    let link = program.take_link(id).map_err(|error| error_of(WHAT, error))?;
+    // Kernels before 5.9 have no such links. A program that is attached otherwise stays if the process is
+    // killed.
+    Ok(Attached { _link: FdLink::try_from(link).map_err(|error| error_of(WHAT, error))? })
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ impl Pair {
             }
             loaded => loaded.unwrap(),
         };
-        Program::xdp(&mut program.object, "classify").unwrap().load().unwrap();
+        xdp(&mut program.object, "classify").unwrap().load().unwrap();
         program.demultiplex().unwrap();
         let [model, sockets] = [(); 2].map(|()| DemuxTable::new(1));
         Some(Self { program, model, sockets, slots: BTreeMap::new(), sharing })
@@ -461,7 +461,7 @@ fn a_kernel_that_shares_its_addresses_gets_what_is_not_for_a_socket() {
 fn a_kernel_that_shares_its_addresses_gets_all_until_the_host_demultiplexes() {
     let Some(pair) = Pair::load(Sharing::Addresses) else { return };
     let mut program = Program::load(Sharing::Addresses).unwrap();
-    Program::xdp(&mut program.object, "classify").unwrap().load().unwrap();
+    xdp(&mut program.object, "classify").unwrap().load().unwrap();
     for change in [Change::Hardware(OURS), Change::AddAddress(v4(2).into())] {
         program.apply(change).unwrap();
     }
