@@ -7,6 +7,7 @@ use crate::link::AddInterfaceError;
 use crate::other_stack::{OtherStack, Sharing};
 use crate::receive::ReceivePath;
 use crate::stack::{AddressConflict, Neighbor, NeighborError, NeighborUpdate, Route, RouteError};
+use crate::stray::Stray;
 use crate::time::Instant;
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 
@@ -182,6 +183,26 @@ impl Host {
     pub fn sync_neighbor(&mut self, update: NeighborUpdate, now: Instant) {
         self.net.with_stack(now, |stack, io| stack.sync_neighbor(update, io));
         self.net.output(now).transmit();
+    }
+
+    /// Makes this host one of `hosts` that share interfaces and addresses, the one with this index. Each has
+    /// queues of its own of the interfaces. Packets without a socket here are strays from now on, which
+    /// [`Host::next_stray`] returns for the host with the next index. Hosts of a group choose different local
+    /// ports.
+    pub fn join_group(&mut self, index: usize, hosts: usize) {
+        self.net.join_group(index, hosts);
+    }
+
+    /// Removes and returns the oldest packet that is to be offered to the next host of the group.
+    pub fn next_stray(&mut self) -> Option<Stray> {
+        self.net.strays.next()
+    }
+
+    /// Processes a packet from the previous host of the group, which has no socket for it. It counts as
+    /// received.
+    pub fn take_stray(&mut self, stray: Stray, now: Instant) {
+        self.net.take_stray(stray, now);
+        self.after_calls(now);
     }
 
     /// Adds an address to an interface. The prefix of the address is on-link from now on.

@@ -27,6 +27,7 @@ pub use crate::link::{AddInterfaceError, Traffic, Untaken};
 pub use crate::net::Uncalled;
 pub use crate::other_stack::{OtherStack, Resolved};
 pub use crate::process::NotAttached;
+pub use crate::stray::Stray;
 pub use crate::system::System;
 pub use crate::trigger::{Trigger, TriggerState};
 pub use run::Host;
