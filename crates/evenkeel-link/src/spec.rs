@@ -74,6 +74,12 @@ impl DeviceSpec {
         }
     }
 
+    /// Returns whether several hosts can share the device: [`open_queues`].
+    #[must_use]
+    pub const fn spreads_over_hosts(&self) -> bool {
+        matches!(self, Self::Packet(_) | Self::Xdp(XdpSpec { shared: false, .. }))
+    }
+
     /// Returns whether the kernel keeps the device's addresses and shares them with the host.
     #[must_use]
     pub const fn is_shared(&self) -> bool {
