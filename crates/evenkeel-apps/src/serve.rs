@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use evenkeel::{Engine, Observer};
 use evenkeel::metrics::Snapshot;
 use evenkeel::raw::cable::{self, End};
 use evenkeel::raw::host::Host;
@@ -13,6 +12,7 @@ use evenkeel::raw::ip::InterfaceId;
 use evenkeel::raw::process::ProcessId;
 use evenkeel::raw::receive::Architecture;
 use evenkeel::raw::time::{Clock, Duration};
+use evenkeel::{Engine, Observer};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -562,7 +562,9 @@ fn a_device_that_is_closed_can_be_opened_at_once() {
 fn veth_with_queues() {
     veth();
     run("ip link del kernel0");
-    run("ip link add kernel0 numrxqueues 2 numtxqueues 2 type veth peer name ek0 numrxqueues 2 numtxqueues 2");
+    run(
+        "ip link add kernel0 numrxqueues 2 numtxqueues 2 type veth peer name ek0 numrxqueues 2 numtxqueues 2",
+    );
     run("sysctl -qw net.ipv6.conf.ek0.disable_ipv6=1 net.ipv6.conf.kernel0.disable_ipv6=1");
     run("ip addr add 10.77.0.1/24 dev kernel0");
     run("ip link set kernel0 up");

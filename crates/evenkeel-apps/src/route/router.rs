@@ -28,7 +28,7 @@ pub struct Router {
     /// The links of the router, in the order of their interfaces.
     pub links: Vec<Link>,
     /// The processors that the router forwards on. Each has a host that is bound to it, with its share of the
-    /// flows of every link. With several processors, all links are `packet:NAME`. If empty, the router is one
+    /// flows of every link. With several processors, all links are `packet:NAME` or `xdp:NAME`. If empty, the router is one
     /// host on the calling thread.
     pub cores: Vec<usize>,
     /// The settings of the hosts: their receive architecture and limits. Forwarding is always on.

@@ -86,7 +86,8 @@ impl Running {
         };
         let wake: Vec<_> = limits.reports.iter().map(|reports| reports.event().fd()).collect();
         let every = limits.every.unwrap_or(Duration::MAX);
-        let is_over = |index: usize, _: &Host| services.get(index).is_some_and(|it: &Arc<Services>| it.ended());
+        let is_over =
+            |index: usize, _: &Host| services.get(index).is_some_and(|it: &Arc<Services>| it.ended());
         group.run_beside(cores, end, is_over, every, &wake, beside)?;
         Ok(clock.now().since(start))
     }

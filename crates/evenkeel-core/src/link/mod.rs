@@ -20,8 +20,8 @@ use crate::interface::{Demultiplexer, Flows, Interface, Properties, RxQueue, TxQ
 use crate::ledger::Ledger;
 use crate::poll::{Gate, Poller, SourceId, Sources};
 use crate::receive::{DeviceWork, ReceivePath};
-use crate::tcp::endpoint::{Egress, EgressSet};
 use crate::tcp::Fault;
+use crate::tcp::endpoint::{Egress, EgressSet};
 use crate::time::{Duration, Instant};
 use crate::work::Work;
 

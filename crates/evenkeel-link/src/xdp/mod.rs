@@ -15,7 +15,7 @@
 //! | `rings.rs` | channels with rings of their own: the demultiplexer |
 //! | `offload.rs`, `features.rs` | packets that the program forwards; devices by which it can |
 //! | `witness.rs` | noticing the end of the device and of the program |
-//! | `program.rs`, `program/` | the XDP program, `bpf/demux.c`; its copy of the host's table |
+//! | `program.rs`, `program/` | the XDP program, `bpf/demux.c`; its copy of the host's table; several hosts |
 //!
 //! While a flood fills the ring of a listener, the program answers SYNs by SYN cookies: `bpf/cookies.h`.
 //!

@@ -17,8 +17,8 @@ use evenkeel_core::id::ChannelId;
 
 pub(super) use self::object::CAPABILITIES;
 pub(super) use self::object::take_map;
-pub(super) use self::spread::Spread;
 use self::object::{error_of, missing, os_error, take_array};
+pub(super) use self::spread::Spread;
 pub(crate) use self::table::Sharing;
 use self::table::Table;
 pub(super) use self::table::{End, end};

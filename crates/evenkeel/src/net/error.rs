@@ -35,9 +35,7 @@ impl Error {
             | Self::OneHost(_)
             | Self::Address(_)
             | Self::Interface(_)
-            | Self::Route(_) => {
-                (Errno::INVAL, "EINVAL")
-            }
+            | Self::Route(_) => (Errno::INVAL, "EINVAL"),
             Self::Follow(FollowError::NoAddress(_)) => (Errno::ADDRNOTAVAIL, "EADDRNOTAVAIL"),
             Self::Follow(_) => (Errno::INVAL, "EINVAL"),
             Self::Link(error) => of_link(error),

@@ -197,7 +197,9 @@ impl Run<'_> {
                     return Ok(serve::on_device(setup, &at, serving, limits, news)?);
                 }
                 if self.counts() {
-                    return Err(Failure::Usage("--count is for one host, and --cores for several".to_owned()));
+                    return Err(Failure::Usage(
+                        "--count is for one host, and --cores for several".to_owned(),
+                    ));
                 }
                 Ok(serve::on_cores(setup, &at, &host.cores, &serving, limits, news)?)
             }

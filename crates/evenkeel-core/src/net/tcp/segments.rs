@@ -43,8 +43,7 @@ impl Segments<'_> {
             Fate::Data => packet.deliver(self.cx.ledger, self.cx.pool),
             Fate::Control => packet.consume(self.cx.ledger, self.cx.pool),
             Fate::Stray => {
-                let reason =
-                    self.strays.hand_over(packet.interface, packet.whole_frames(), self.cx.now);
+                let reason = self.strays.hand_over(packet.interface, packet.whole_frames(), self.cx.now);
                 packet.drop(reason, self.cx.ledger, self.cx.pool);
             }
             Fate::Dropped(reason) => packet.drop(reason, self.cx.ledger, self.cx.pool),
