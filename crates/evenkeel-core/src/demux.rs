@@ -605,6 +605,20 @@ impl DemuxTable {
         self.udp.find(address, port)
     }
 
+    /// Returns the channels of all datagrams to `port` at unicast addresses of IPv4, and of IPv6. `None` for
+    /// a family if the address decides, or the sender.
+    #[must_use]
+    pub fn channels_of_port(&self, port: u16) -> [Option<ChannelId>; 2] {
+        match self.udp.get(port) {
+            Some(Port { any, exact, peers })
+                if peers.is_empty() && exact.iter().all(|(address, _)| address.is_multicast()) =>
+            {
+                *any
+            }
+            _ => [None; 2],
+        }
+    }
+
     /// Returns the generation of the table, which is another one after every change.
     #[inline]
     pub(crate) const fn generation(&self) -> u32 {

@@ -20,6 +20,7 @@ use crate::drop::Reason;
 use crate::frame::{Frame, Metadata, Pool, PoolLimit, RingReceiver};
 use crate::id::ChannelId;
 use crate::offload::Offload;
+use crate::refuser::Refuser;
 use crate::tcp::FourTuple;
 use crate::time::Instant;
 
@@ -342,6 +343,14 @@ pub trait Interface: TxQueue {
     /// A host with another architecture drops it, and takes the frames of all channels from the receive
     /// rings.
     fn demultiplexer(&mut self) -> Option<Box<dyn Demultiplexer>> {
+        None
+    }
+
+    /// Hands over the part of the interface that refuses frames for full channels, if it has one. Called
+    /// once, when a host adds the interface. The default has none.
+    ///
+    /// A host that does not demultiplex the frames of the receive rings drops it.
+    fn refuser(&mut self) -> Option<Box<dyn Refuser>> {
         None
     }
 

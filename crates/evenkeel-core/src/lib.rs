@@ -107,6 +107,7 @@ pub mod process;
 mod queue;
 mod ready;
 pub mod receive;
+pub mod refuser;
 mod rx;
 mod schedule;
 pub mod screen;

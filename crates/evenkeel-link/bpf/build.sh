@@ -1,9 +1,12 @@
 #!/bin/sh
-# Compiles demux.c into the object that evenkeel loads, or into the file that is named.
+# Compiles the programs into the objects that evenkeel loads, here or in the directory that is named.
 set -e
 cd "$(dirname "$0")"
-object=${1:-demux.o}
-# The object is the same wherever it is compiled.
-clang -O2 -g -fno-strict-aliasing -Wall -Wextra -Werror -fdebug-compilation-dir=. -target bpf -c demux.c -o "$object"
-# Types of the maps stay; the kernel needs no others.
-llvm-strip -g -R .BTF.ext -R .rel.BTF.ext "$object"
+to=${1:-.}
+for program in demux refuse; do
+	# The object is the same wherever it is compiled.
+	clang -O2 -g -fno-strict-aliasing -Wall -Wextra -Werror -fdebug-compilation-dir=. -target bpf -c "$program.c" \
+		-o "$to/$program.o"
+	# Types of the maps stay; the kernel needs no others.
+	llvm-strip -g -R .BTF.ext -R .rel.BTF.ext "$to/$program.o"
+done

@@ -25,11 +25,13 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use evenkeel_core::drop::{QueueDrop, Reason};
 use evenkeel_core::frame::{Frame, Metadata, Pool};
 use evenkeel_core::interface::{Burst, Effort, Interface, Properties, RxCounters, RxQueue, Seen, TxQueue};
+use evenkeel_core::refuser::Refuser;
 use evenkeel_core::wire::EthernetAddress;
 use rustix::net::{RecvFlags, sockopt};
 
@@ -42,6 +44,7 @@ use crate::hardware::Address;
 use crate::listen::FRAME_BYTES;
 use crate::netdev::{KernelCounters, NetDevice};
 use crate::received::{Received, Slot, VNET_BYTES, offload_of, unfinished_of};
+use crate::refuser::{Filter, KernelRefuser};
 use crate::ring::{Ring, SLOT_OVERHEAD};
 use crate::segment::Segments;
 use crate::socket::{Counters, Presence, be_promiscuous, packet_socket};
@@ -81,6 +84,8 @@ pub struct Packet {
     queues: Vec<Receive>,
     transmit: Transmit,
     counters: KernelCounters,
+    /// The filter that refuses frames for full channels, if the host has asked for it.
+    filter: Option<Arc<Filter>>,
     _claim: Option<Claim>,
 }
 
@@ -219,6 +224,7 @@ impl Whole {
             queues,
             transmit: Transmit::open(self).map_err(|error| self.fail(error))?,
             counters: KernelCounters::open(&self.device),
+            filter: None,
             _claim: None,
         })
     }
@@ -248,6 +254,22 @@ impl Interface for Packet {
     fn queue_mut(&mut self, index: usize) -> &mut dyn RxQueue {
         let last = self.queues.len() - 1;
         &mut self.queues[index.min(last)]
+    }
+
+    fn dropped(&self) -> Vec<(Reason, u64)> {
+        self.filter.iter().map(|filter| (QueueDrop::Channel.into(), filter.refused())).collect()
+    }
+
+    /// Without the privilege to load BPF programs there is none.
+    fn refuser(&mut self) -> Option<Box<dyn Refuser>> {
+        let sockets: Vec<_> = self.queues.iter().map(|queue| Arc::clone(&queue.socket)).collect();
+        let attach = Box::new(move |program: BorrowedFd<'_>| {
+            // A socket without it gets all frames, as before.
+            sockets.iter().for_each(|socket| drop(sys::attach_bpf(socket.as_fd(), program)));
+        });
+        let refuser = KernelRefuser::load(self.properties.address, attach).ok()?;
+        self.filter = Some(refuser.filter());
+        Some(Box::new(refuser))
     }
 
     fn set_readable(&mut self, number: usize) {

@@ -166,6 +166,8 @@ pub(crate) unsafe trait IoctlArgument {}
 // SAFETY: plain C structure of integers and unions of integers and unused pointers; the size that SIOC[GS]IF*
 // and TUN[GS]ETIFF copy.
 unsafe impl IoctlArgument for libc::ifreq {}
+// SAFETY: the integer that TUNSETFILTEREBPF copies.
+unsafe impl IoctlArgument for libc::c_int {}
 
 /// Calls `ioctl` with an argument that the kernel reads or writes, and to which it keeps no pointer.
 pub(crate) fn ioctl<T: IoctlArgument>(
@@ -259,6 +261,15 @@ pub(crate) fn bind_without_port(socket: BorrowedFd<'_>) -> io::Result<()> {
     let value = (&raw const value).cast();
     // SAFETY: the value is an integer that lives through the call.
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_IP, option, value, len) })
+}
+
+/// Makes the kernel run a BPF program on a socket's received frames, from now on.
+pub(crate) fn attach_bpf(fd: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    let program = program.as_raw_fd();
+    let bytes = size_of::<libc::c_int>() as libc::socklen_t;
+    let value = ptr::from_ref(&program).cast();
+    // SAFETY: the value is a number of that size.
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_BPF, value, bytes) })
 }
 
 /// Makes the kernel run a filter on a socket's received frames, from now on.

@@ -11,11 +11,13 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use evenkeel_core::drop::{QueueDrop, Reason};
 use evenkeel_core::frame::{Frame, Metadata, Pool};
 use evenkeel_core::interface::{Burst, Effort, Interface, Properties, RxCounters, RxQueue, Seen, TxQueue};
+use evenkeel_core::refuser::Refuser;
 use evenkeel_core::wire::IpCidr;
 use rustix::io::Errno;
 
@@ -25,6 +27,7 @@ use crate::device::{
 use crate::error::LinkError;
 use crate::hardware::Address;
 use crate::netdev::{DeviceName, KernelCounters, NetDevice};
+use crate::refuser::{Filter, KernelRefuser};
 use crate::sys;
 
 /// Options for opening a TAP device.
@@ -65,6 +68,8 @@ pub struct Tap {
     /// The descriptor to which frames are written.
     transmit: Arc<OwnedFd>,
     counters: KernelCounters,
+    /// The filter that refuses frames for full channels, if the host has asked for it.
+    filter: Option<Arc<Filter>>,
     undo: Undo,
 }
 
@@ -87,6 +92,8 @@ struct TapQueue {
     /// The counters of the whole device, as the kernel does not count by queue. One queue reports them for
     /// all.
     counters: Option<KernelCounters>,
+    /// The filter of the device, whose refusals the kernel counts as drops, too.
+    filter: Option<Arc<Filter>>,
 }
 
 impl Tap {
@@ -120,7 +127,7 @@ impl Tap {
             buffers: IN_TRANSIT_PKTS,
             ..Properties::new(name, address)
         };
-        Ok(Self { device, index, properties, status, queues, transmit, counters, undo })
+        Ok(Self { device, index, properties, status, queues, transmit, counters, filter: None, undo })
     }
 }
 
@@ -160,6 +167,24 @@ impl Interface for Tap {
         &mut self.queues[index.min(last)]
     }
 
+    fn dropped(&self) -> Vec<(Reason, u64)> {
+        self.filter.iter().map(|filter| (QueueDrop::Channel.into(), filter.refused())).collect()
+    }
+
+    /// Without the privilege to load BPF programs there is none.
+    fn refuser(&mut self) -> Option<Box<dyn Refuser>> {
+        let first = self.queues.first_mut()?;
+        let fd = Arc::clone(&first.fd);
+        // A device without it delivers all frames, as before.
+        let attach = Box::new(move |program: BorrowedFd<'_>| {
+            drop(sys::ioctl(fd.as_fd(), libc::TUNSETFILTEREBPF, &mut program.as_raw_fd()));
+        });
+        let refuser = KernelRefuser::load(self.properties.address, attach).ok()?;
+        first.filter = Some(refuser.filter());
+        self.filter = Some(refuser.filter());
+        Some(Box::new(refuser))
+    }
+
     fn set_readable(&mut self, number: usize) {
         if let Some(queue) = self.queues.get_mut(number) {
             queue.readable = queue.status.state() == DeviceState::Running;
@@ -182,7 +207,7 @@ impl Device for Tap {
 impl TapQueue {
     fn new(fd: Arc<OwnedFd>, status: Status, counters: Option<KernelCounters>) -> Self {
         // Readable to begin with: frames may have come since the device was brought up.
-        Self { fd, status, readable: true, oversized: 0, counters }
+        Self { fd, status, readable: true, oversized: 0, counters, filter: None }
     }
 
     /// Reads one frame into `frame`.
@@ -290,8 +315,13 @@ impl RxQueue for TapQueue {
 
     /// The kernel counts, in its table of devices.
     fn counters(&self, effort: Effort) -> Option<RxCounters> {
-        let dropped = || self.counters.as_ref().map_or(0, |counters| counters.since_opened().tx_dropped);
-        (effort == Effort::SystemCall).then(|| RxCounters::missed(dropped() + self.oversized))
+        if effort != Effort::SystemCall {
+            return None;
+        }
+        // In this order: what is refused meanwhile is not counted as refused only.
+        let refused = self.filter.as_ref().map_or(0, |filter| filter.refused());
+        let dropped = self.counters.as_ref().map_or(0, |counters| counters.since_opened().tx_dropped);
+        Some(RxCounters::missed(dropped.saturating_sub(refused) + self.oversized))
     }
 }
 

@@ -5,6 +5,7 @@
 //! Druschel and Banga, OSDI 1996, section 3.
 
 mod ahead;
+mod allowances;
 pub(crate) mod queue;
 mod table;
 

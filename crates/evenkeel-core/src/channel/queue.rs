@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 
+use super::allowances::{Allowances, Fill};
 use crate::frame::{Frame, Metadata, Pool};
 use crate::id::{InterfaceId, SocketId};
 use crate::interface::{Burst, RxQueue, Seen};
 use crate::plain::Plain;
 use crate::poll::Gate;
+use crate::refuser::Allowance;
 use crate::tcp::table::Id;
 use crate::time::Instant;
 
@@ -125,6 +127,8 @@ pub struct Channel {
     /// Rings of this channel on interfaces that demultiplex themselves.
     rings: Vec<(InterfaceId, Box<dyn RxQueue>)>,
     next_ring: usize,
+    /// What interfaces may still put into the rings that channels share, if they refuse the rest.
+    allowances: Allowances,
     counters: ChannelCounters,
     /// Feedback to the polling thread.
     pub(crate) gate: Gate,
@@ -154,6 +158,7 @@ impl Channel {
             reserved_apart: false,
             rings: Vec::new(),
             next_ring: 0,
+            allowances: Allowances::default(),
             counters: ChannelCounters::default(),
             gate,
             members: Vec::new(),
@@ -204,6 +209,33 @@ impl Channel {
     /// Returns an iterator over the channel's rings on interfaces.
     pub(crate) fn rings(&self) -> impl Iterator<Item = (InterfaceId, &dyn RxQueue)> {
         self.rings.iter().map(|(interface, ring)| (*interface, &**ring))
+    }
+
+    /// Sets what an interface may put into its rings for the channel, in place of an earlier device's.
+    pub(crate) fn set_allowance(&mut self, interface: InterfaceId, allowance: Option<Box<dyn Allowance>>) {
+        self.allowances.put(interface, allowance);
+    }
+
+    /// Has interfaces refuse what comes for the channel, as that is full, until frames are taken from it.
+    pub(crate) fn limit(&mut self) {
+        self.allowances.limit(self.fill());
+    }
+
+    /// Has interfaces refuse nothing any more.
+    pub(crate) fn lift_limit(&mut self) {
+        self.allowances.lift();
+    }
+
+    /// Records that frames were taken from the queue. Returns whether input that is paused for the channel
+    /// may resume.
+    #[inline]
+    pub(crate) fn dequeued(&mut self) -> bool {
+        self.allowances.dequeued(self.fill());
+        self.gate.on_dequeue(self.queue.len())
+    }
+
+    fn fill(&self) -> Fill {
+        Fill { queued: self.queue.len(), capacity_pkts: self.capacity_pkts, arrived: self.counters.arrived }
     }
 
     /// Stores a frame that arrived, from the Ethernet header on. It is not copied. Never allocates.
@@ -360,10 +392,11 @@ impl Channel {
         }
     }
 
-    /// Returns the channel's counters, with the discards by interface rings included.
+    /// Returns the channel's counters, with the discards by interfaces included.
     #[must_use]
     pub fn counters(&self) -> ChannelCounters {
-        let missed: u64 = self.rings.iter().map(|(_, ring)| ring.missed()).sum();
+        let in_rings: u64 = self.rings.iter().map(|(_, ring)| ring.missed()).sum();
+        let missed = in_rings + self.allowances.refused();
         ChannelCounters {
             arrived: self.counters.arrived + missed,
             discarded: self.counters.discarded + missed,

@@ -80,6 +80,13 @@ impl ChannelTable {
         self.channels.iter().inspect(|_| count_look()).map(|(number, channel)| (ChannelId(number), channel))
     }
 
+    /// Has interfaces refuse no frames any more: packet monitors are to see all.
+    pub(crate) fn lift_limits(&mut self) {
+        let all: Vec<_> = self.channels.iter().map(|(number, _)| number).collect();
+        all.into_iter()
+            .for_each(|number| self.channels.get_mut(number).into_iter().for_each(Channel::lift_limit));
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.channels.len()
     }

@@ -20,6 +20,7 @@ use crate::interface::{Demultiplexer, Flows, Interface, Properties, RxQueue, TxQ
 use crate::ledger::Ledger;
 use crate::poll::{Gate, Poller, SourceId, Sources};
 use crate::receive::{DeviceWork, ReceivePath};
+use crate::refuser::Refuser;
 use crate::tcp::Fault;
 use crate::tcp::endpoint::{Egress, EgressSet};
 use crate::time::{Duration, Instant};
@@ -103,6 +104,8 @@ struct Link {
     interface: Box<dyn Interface>,
     /// The interface's demultiplexer, if its frames are received through that.
     demultiplexer: Option<Box<dyn Demultiplexer>>,
+    /// The part of the interface that refuses frames for full channels, if the host demultiplexes.
+    refuser: Option<Box<dyn Refuser>>,
     plan: ReceivePath,
     output: TransmitQueue,
     /// Frames taken from its receive rings.
@@ -185,6 +188,7 @@ impl Links {
         self.links.push(Link {
             interface,
             demultiplexer,
+            refuser: None,
             plan,
             output,
             received: 0,
@@ -344,6 +348,27 @@ impl Links {
             .iter_mut()
             .zip(0..)
             .filter_map(|(link, number)| Some((InterfaceId(number), &mut **link.demultiplexer.as_mut()?)))
+    }
+
+    /// Returns the interfaces that refuse frames for full channels, each with its part that does.
+    pub(crate) fn refusers(&mut self) -> impl Iterator<Item = (InterfaceId, &mut (dyn Refuser + 'static))> {
+        self.links
+            .iter_mut()
+            .zip(0..)
+            .filter_map(|(link, number)| Some((InterfaceId(number), &mut **link.refuser.as_mut()?)))
+    }
+
+    /// Returns the part of an interface that refuses frames, if it has one.
+    pub(crate) fn refuser(&mut self, id: InterfaceId) -> Option<&mut (dyn Refuser + 'static)> {
+        self.link_mut(id)?.refuser.as_deref_mut()
+    }
+
+    /// Sets the part of an interface that refuses frames, in place of an earlier device's. An interface whose
+    /// frames the host does not demultiplex has none.
+    pub(crate) fn set_refuser(&mut self, id: InterfaceId, refuser: Option<Box<dyn Refuser>>) {
+        if let Some(link) = self.link_mut(id) {
+            link.refuser = refuser.filter(|_| link.plan.is_lazy() && !link.plan.is_on_interface());
+        }
     }
 
     /// Returns the counters of an interface's traffic. `None` if there is no such interface.

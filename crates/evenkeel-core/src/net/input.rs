@@ -364,7 +364,7 @@ impl Net {
         let channel = self.rx.channels.get_mut(id)?;
         let (waiting, from_ring) = channel.take(&mut self.pool)?;
         let segments_for = channel.segments_for;
-        if channel.gate.on_dequeue(channel.queued()) {
+        if channel.dequeued() {
             self.poller.resume(QueueId::Channel(id));
         }
         if !from_ring {

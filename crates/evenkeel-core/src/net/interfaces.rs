@@ -22,7 +22,7 @@ impl Net {
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
         let mut demultiplexer = interface.demultiplexer();
-        let offload = interface.offload();
+        let (offload, refuser) = (interface.offload(), interface.refuser());
         let plan = plan.unwrap_or_else(|| self.config.plan_for(demultiplexer.is_some()));
         self.links.check_plan(plan, self.plan, interface.properties().queues, demultiplexer.is_some())?;
         demultiplexer = demultiplexer.filter(|_| plan.is_on_interface());
@@ -45,8 +45,10 @@ impl Net {
         let id = id.ok_or(AddInterfaceError::TooManyQueues)?;
         self.stack.add_interface(address, mtu);
         self.offloads.set(id, offload);
+        self.links.set_refuser(id, refuser);
         self.channels().update(Change::Hardware(address));
         self.channels().add_rings(id, rings);
+        self.channels().open_all_allowances_on(id);
         if self.links.has_demultiplexer() {
             self.rx.ahead.expect();
         }
@@ -71,7 +73,7 @@ impl Net {
         }
         interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
         let &Properties { address: hardware, mtu, .. } = interface.properties();
-        let offload = interface.offload();
+        let (offload, refuser) = (interface.offload(), interface.refuser());
         let Some(earlier) = self.links.replace(id, interface) else { return Ok(()) };
         let &Properties { address, buffers, .. } = earlier.properties();
         self.pool.shrink(buffers);
@@ -80,6 +82,8 @@ impl Net {
         }
         self.channels().update(Change::Hardware(hardware));
         self.offloads.set(id, offload);
+        self.links.set_refuser(id, refuser);
+        self.channels().open_all_allowances_on(id);
         self.stack.set_mtu(id, mtu);
         self.with_stack(now, |stack, io| {
             stack.forget_neighbors(id, io);

@@ -16,6 +16,11 @@ use crate::wire::EthernetAddress;
 /// The rings that an interface which demultiplexes has for the channels there are.
 pub(crate) type Rings = Vec<(ChannelId, Box<dyn RxQueue>)>;
 
+/// Returns whether a binding is to all datagrams to a port, as far as no other one is to some of them.
+fn is_for_datagrams(binding: &Binding) -> bool {
+    matches!(binding, Binding::Udp { address, .. } if address.is_none_or(|address| address.is_unspecified()))
+}
+
 /// The channels of a host, with all that changes when one of them opens or closes.
 pub(crate) struct Channels<'a> {
     pub(crate) rx: &'a mut Receive,
@@ -66,8 +71,39 @@ impl Channels<'_> {
     /// Installs a channel whose buffers are reserved.
     pub(crate) fn install(&mut self, channel: Channel, binding: Binding) -> ChannelId {
         let id = self.rx.channels.insert(channel);
+        if is_for_datagrams(&binding) {
+            self.open_allowances(id);
+        }
         self.update(Change::Bind(binding, id));
         id
+    }
+
+    /// Opens the allowance of a channel on each interface that refuses frames.
+    fn open_allowances(&mut self, id: ChannelId) {
+        let Some(channel) = self.rx.channels.get_mut(id) else { return };
+        for (interface, refuser) in self.links.refusers() {
+            channel.set_allowance(interface, refuser.open(id));
+        }
+    }
+
+    /// Gives an interface that refuses frames a copy of the table, and opens the allowance of every channel
+    /// there. An earlier device in its place is gone.
+    pub(crate) fn open_all_allowances_on(&mut self, interface: InterfaceId) {
+        let all: Vec<_> = self.rx.channels.iter().map(|(id, _)| id).collect();
+        for id in all {
+            self.rx.channels.get_mut(id).into_iter().for_each(|it| it.set_allowance(interface, None));
+        }
+        let Some(refuser) = self.links.refuser(interface) else { return };
+        let changes = self.rx.table.contents();
+        for &change in &changes {
+            if let Change::Bind(binding, id) = change
+                && is_for_datagrams(&binding)
+                && let Some(channel) = self.rx.channels.get_mut(id)
+            {
+                channel.set_allowance(interface, refuser.open(id));
+            }
+            refuser.update(change);
+        }
     }
 
     /// Opens a ring for a channel on each interface that demultiplexes, or has the channel share rings there.
@@ -130,6 +166,7 @@ impl Channels<'_> {
         // An interface has its own hardware address and need not know the others'.
         if !matches!(change, Change::Hardware(_) | Change::NoHardware(_)) {
             self.links.demultiplexers().for_each(|(_, demultiplexer)| demultiplexer.update(change));
+            self.links.refusers().for_each(|(_, refuser)| refuser.update(change));
         }
     }
 
@@ -148,6 +185,7 @@ impl Channels<'_> {
         if channel.ring_pkts() > 0 {
             self.close_rings(id);
         }
+        self.links.refusers().for_each(|(_, refuser)| refuser.close(id));
         channel.rings().for_each(|(interface, ring)| self.links.count_closed_ring(interface, ring));
         self.pool.shrink(channel.reserved_pkts(self.links.places()));
     }

@@ -3,7 +3,7 @@
 use super::sockets::SocketFloor;
 use super::state::{Arrived, Receive};
 use crate::capture::Tapped;
-use crate::channel::{Arrival, SegmentKind, Verdict, Waiting};
+use crate::channel::{Arrival, Channel, SegmentKind, Verdict, Waiting};
 use crate::context::Cx;
 use crate::demux::LastClass;
 use crate::drop::{QueueDrop, Reason, UdpDrop};
@@ -136,7 +136,10 @@ enum Offered {
 impl<S: SocketFloor> DeviceBurst<'_, S> {
     /// Counts the frames of the burst, and records in the ring's traffic what its next burst must know.
     fn finish(self, done: usize, ring: &dyn RxQueue) -> Taken {
-        let Self { traffic, cx, policy, .. } = self;
+        let Self { rx, traffic, cx, policy, .. } = self;
+        if let Some(id) = self.full.filter(|_| !self.is_watched) {
+            rx.channels.get_mut(id).into_iter().for_each(Channel::limit);
+        }
         traffic.keep_class(self.last, self.generation);
         if policy.per_channel_feedback {
             traffic.taken(ring.pending() == 0, self.discarded > 0, cx.now);

@@ -28,6 +28,7 @@ impl CaptureSocket {
         net.pool.set_aside(limit).map_err(BindError::NoMemory)?;
         let gate = if wanted.feedback { net.rx.gate(limit, &net.config) } else { Gate::open() };
         let queue = CaptureQueue::new(*process, wanted, gate);
+        net.rx.channels.lift_limits();
         let installed = net.sockets.install(Descriptor::Capture(Box::new(queue)), &mut net.work);
         let id = installed.inspect_err(|_| net.pool.take_back(limit))?;
         Ok(Self(system.opened(id)))

@@ -128,7 +128,7 @@ impl<'a> Receiver<'a> {
         if taken == 0 {
             return false;
         }
-        let resume = channel.gate.on_dequeue(channel.queued());
+        let resume = channel.dequeued();
         socket.counters.received += u64::from(delivered);
         io.ledger.delivered += u64::from(delivered);
         work.add_times(Work::Input, taken - u32::from(refused.is_some()));

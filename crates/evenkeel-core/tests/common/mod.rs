@@ -6,6 +6,7 @@ pub(crate) mod nic;
 pub(crate) mod offloading;
 pub(crate) mod packets;
 pub(crate) mod programs;
+pub(crate) mod refusing;
 pub(crate) mod router;
 pub(crate) mod two;
 

@@ -9,10 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::channel::ChannelId;
 use evenkeel_core::demux::Change;
+use evenkeel_core::drop::Reason;
 use evenkeel_core::frame::{Frame, Metadata, Pool, PoolLimit};
 use evenkeel_core::interface::{
     Arrived, Burst, Demultiplexer, Effort, Interface, Opened, Properties, RxCounters, RxQueue, Seen, TxQueue,
 };
+use evenkeel_core::offload::Offload;
+use evenkeel_core::refuser::Refuser;
 
 use super::dump::Dump;
 use super::encode::{Direction, Totals};
@@ -177,6 +180,20 @@ impl<I: Interface + ?Sized> Interface for Recorded<I> {
 
     fn set_readable(&mut self, number: usize) {
         self.inner.set_readable(number);
+    }
+
+    fn dropped(&self) -> Vec<(Reason, u64)> {
+        self.inner.dropped()
+    }
+
+    /// Hands over none: the recording is to have all frames.
+    fn refuser(&mut self) -> Option<Box<dyn Refuser>> {
+        None
+    }
+
+    /// Hands over none: the recording is to have all frames.
+    fn offload(&mut self) -> Option<Box<dyn Offload>> {
+        None
     }
 
     fn demultiplexer(&mut self) -> Option<Box<dyn Demultiplexer>> {

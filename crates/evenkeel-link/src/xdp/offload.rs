@@ -9,7 +9,8 @@ use aya::maps::{HashMap, MapData, PerCpuArray};
 use evenkeel_core::offload::{Offload, OffloadHop};
 use evenkeel_core::wire::IpAddress;
 
-use super::program::{End, end, take_map};
+use super::program::{End, end};
+use crate::bpf::take_map;
 use crate::error::LinkError;
 
 /// The number of destinations that the map has room for.

@@ -15,18 +15,15 @@ use evenkeel_core::demux::Change;
 use evenkeel_core::drop::{IpDrop, LinkDrop, Reason, TcpDrop};
 use evenkeel_core::id::ChannelId;
 
-pub(super) use self::object::CAPABILITIES;
-pub(super) use self::object::take_map;
-use self::object::{error_of, missing, os_error, take_array};
 pub(super) use self::spread::Spread;
 pub(crate) use self::table::Sharing;
 use self::table::Table;
 pub(super) use self::table::{End, end};
 use super::marks::{Mark, Marks, SLOTS};
+use crate::bpf::{CAPABILITIES, error_of, missing, os_error, take_array, take_map};
 use crate::error::LinkError;
 use crate::netdev::device_index;
 
-mod object;
 mod spread;
 mod table;
 

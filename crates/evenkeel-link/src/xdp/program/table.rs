@@ -14,7 +14,7 @@ use evenkeel_core::tcp::cookie::CookieOffer;
 use evenkeel_core::tcp::{AddrPort, FourTuple};
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpEndpoint};
 
-use super::object::{error_of, os_error, take_map};
+use crate::bpf::{error_of, os_error, take_map};
 use crate::clock::has_machine_clock;
 use crate::error::LinkError;
 

@@ -1,4 +1,4 @@
-//! Parts of a loaded object, and the errors of using them.
+//! BPF programs: the parts of a loaded object, and the errors of using them.
 
 use std::error::Error;
 use std::io;
@@ -9,19 +9,22 @@ use aya::maps::{Map, MapData, MapError};
 use crate::error::LinkError;
 
 /// The capabilities that loading and attaching takes.
-pub(in crate::xdp) const CAPABILITIES: &str = "CAP_BPF,CAP_NET_ADMIN,CAP_NET_RAW,CAP_PERFMON";
+pub(crate) const CAPABILITIES: &str = "CAP_BPF,CAP_NET_ADMIN,CAP_NET_RAW,CAP_PERFMON";
+
+/// The operation that an object is loaded by, in errors.
+pub(crate) const LOAD: &str = "load a BPF program";
 
 /// Takes a map out of a loaded object.
-pub(in crate::xdp) fn take_map<M>(object: &mut Ebpf, name: &str) -> Result<M, LinkError>
+pub(crate) fn take_map<M>(object: &mut Ebpf, name: &str) -> Result<M, LinkError>
 where
     M: TryFrom<Map, Error = MapError>,
 {
     let map = object.take_map(name).ok_or_else(|| missing(name))?;
-    M::try_from(map).map_err(|error| error_of("load the XDP program", error))
+    M::try_from(map).map_err(|error| error_of(LOAD, error))
 }
 
 /// Takes an array out of a loaded object, whose memory is to be mapped.
-pub(super) fn take_array(object: &mut Ebpf, name: &str) -> Result<MapData, LinkError> {
+pub(crate) fn take_array(object: &mut Ebpf, name: &str) -> Result<MapData, LinkError> {
     match object.take_map(name) {
         Some(Map::Array(data)) => Ok(data),
         _ => Err(missing(name)),
@@ -29,13 +32,13 @@ pub(super) fn take_array(object: &mut Ebpf, name: &str) -> Result<MapData, LinkE
 }
 
 /// Returns the error for an object that lacks a program or a map.
-pub(super) fn missing(name: &str) -> LinkError {
-    error_of("load the XDP program", io::Error::other(format!("the object has no `{name}`")))
+pub(crate) fn missing(name: &str) -> LinkError {
+    error_of(LOAD, io::Error::other(format!("the object has no `{name}`")))
 }
 
 /// Returns the error of an operation that needs the capabilities of XDP. With EACCES, the kernel refuses a
 /// program for what it does.
-pub(super) fn error_of(what: &str, error: impl Error + Send + Sync + 'static) -> LinkError {
+pub(crate) fn error_of(what: &str, error: impl Error + Send + Sync + 'static) -> LinkError {
     let what = what.to_owned();
     match os_error(&error) {
         Some(libc::EPERM) => LinkError::Privilege { what, capability: CAPABILITIES },
@@ -45,7 +48,7 @@ pub(super) fn error_of(what: &str, error: impl Error + Send + Sync + 'static) ->
 }
 
 /// Returns the number of the system's error that caused this one.
-pub(super) fn os_error(error: &(dyn Error + 'static)) -> Option<i32> {
+pub(crate) fn os_error(error: &(dyn Error + 'static)) -> Option<i32> {
     let mut causes = std::iter::successors(Some(error), |&error| error.source());
     causes.find_map(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error())
 }

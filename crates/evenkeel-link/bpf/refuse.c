@@ -1,0 +1,210 @@
+/*
+ * A filter in front of a packet socket or a TAP: it refuses the datagrams of full channels.
+ *
+ * It counts only what certainly leads to one channel: whole UDP datagrams without IP options, to our hardware address
+ * and a unicast address of the host. All else passes. README.md of this directory describes how to compile it.
+ */
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define SEC(name) __attribute__((section(name), used))
+#define INLINE static inline __attribute__((always_inline))
+#define UINT(name, value) int(*name)[value]
+
+/* The interface of the kernel, as far as it is used here. */
+struct __sk_buff {
+	u32 len, pkt_type, mark, queue_mapping, protocol, vlan_present;
+};
+
+enum { HASH = 1, ARRAY = 2, NO_PREALLOC = 1, MMAPABLE = 1024 };
+/* The bytes of a frame that go on. */
+enum { REFUSED = 0, WHOLE = 0x7fffffff };
+
+static void *(*const lookup)(void *map, const void *key) = (void *)1;
+static u64 (*const monotonic)(void) = (void *)5;
+static long (*const load)(const void *skb, u32 offset, void *to, u32 len) = (void *)26;
+
+#define htons(value) __builtin_bswap16(value)
+
+enum { SLOTS = 1024, UDP = 17 };
+
+/* The time after which one more frame passes: all that were allowed may have been lost. */
+enum { PROBE_NANOS = 1000000 };
+
+struct address {
+	u32 word[4];
+};
+
+/* The first is our hardware address; the host has all unicast addresses. Those of IPv4 are mapped. */
+struct {
+	UINT(type, ARRAY);
+	UINT(max_entries, 1);
+	u32 *key;
+	u64 *value;
+} hardware SEC(".maps");
+
+struct {
+	UINT(type, HASH);
+	UINT(max_entries, 65536);
+	UINT(map_flags, NO_PREALLOC);
+	struct address *key;
+	u8 *value;
+} addresses SEC(".maps");
+
+/* By port, in host byte order: the slots of its channels by family, plus one; or zero. */
+struct {
+	UINT(type, ARRAY);
+	UINT(max_entries, 65536);
+	UINT(map_flags, MMAPABLE);
+	u32 *key;
+	u16 (*value)[2];
+} ports SEC(".maps");
+
+struct slot {
+	u32 limits; /* or else all pass, and none is counted */
+	int left;
+	u64 refused;
+	u64 probed_at;
+} __attribute__((aligned(64)));
+
+struct {
+	UINT(type, ARRAY);
+	UINT(max_entries, SLOTS);
+	UINT(map_flags, MMAPABLE);
+	u32 *key;
+	struct slot *value;
+} slots SEC(".maps");
+
+struct ethernet {
+	u8 destination[6], source[6];
+	u16 type;
+} __attribute__((packed));
+
+struct ipv4 {
+	u8 version_length, service;
+	u16 length, identification, fragment;
+	u8 ttl, protocol;
+	u16 checksum;
+	u32 source, destination;
+} __attribute__((packed));
+
+struct ipv6 {
+	u8 version, flow[3];
+	u16 length;
+	u8 next, hops, source[16], destination[16];
+} __attribute__((packed));
+
+struct udp {
+	u16 source, destination, length, checksum;
+} __attribute__((packed));
+
+struct headers_v4 {
+	struct ethernet ethernet;
+	struct ipv4 ip;
+	struct udp udp;
+} __attribute__((packed));
+
+struct headers_v6 {
+	struct ethernet ethernet;
+	struct ipv6 ip;
+	struct udp udp;
+} __attribute__((packed));
+
+/* Finds the limited slot of a port. */
+INLINE struct slot *slot_of(u32 port, int family)
+{
+	u16(*channels)[2] = lookup(&ports, &port);
+	struct slot *slot;
+	u32 number;
+
+	if (!channels || !(*channels)[family])
+		return 0;
+	number = (*channels)[family] - 1;
+	slot = lookup(&slots, &number);
+	return slot && slot->limits ? slot : 0;
+}
+
+INLINE int is_ours(const u8 *to, const struct address *address)
+{
+	u64 found = 0;
+	u32 zero = 0;
+	const u64 *own = lookup(&hardware, &zero);
+
+	__builtin_memcpy(&found, to, 6);
+	return own && found == *own && lookup(&addresses, address);
+}
+
+INLINE u32 pass(struct slot *slot)
+{
+	u64 now;
+
+	/* As many too many may pass at once as the machine has processors. */
+	if (slot->left > 0) {
+		__sync_fetch_and_add(&slot->left, -1);
+		return WHOLE;
+	}
+	now = monotonic();
+	if ((long long)(now - slot->probed_at) >= PROBE_NANOS) {
+		slot->probed_at = now;
+		return WHOLE;
+	}
+	__sync_fetch_and_add(&slot->refused, 1);
+	return REFUSED;
+}
+
+/* Returns whether a datagram is whole in a packet of so many bytes behind the header of IP. */
+INLINE int is_whole(const struct udp *udp, u32 bytes)
+{
+	u32 length = htons(udp->length);
+
+	return length >= sizeof(*udp) && length <= bytes;
+}
+
+INLINE u32 pass_v4(struct __sk_buff *skb, const struct headers_v4 *headers)
+{
+	struct address address = { { 0, 0, htons(0xffff) << 16, headers->ip.destination } };
+	u32 length = htons(headers->ip.length);
+	struct slot *slot;
+
+	if (headers->ip.version_length != 0x45 || headers->ip.protocol != UDP || headers->ip.fragment & htons(0x3fff))
+		return WHOLE;
+	if (length < sizeof(headers->ip) || sizeof(headers->ethernet) + length > skb->len ||
+	    !is_whole(&headers->udp, length - sizeof(headers->ip)))
+		return WHOLE;
+	slot = slot_of(htons(headers->udp.destination), 0);
+	return slot && is_ours(headers->ethernet.destination, &address) ? pass(slot) : WHOLE;
+}
+
+INLINE u32 pass_v6(struct __sk_buff *skb)
+{
+	struct headers_v6 headers;
+	struct address address;
+	struct slot *slot;
+
+	if (load(skb, 0, &headers, sizeof(headers)) || headers.ip.version >> 4 != 6 || headers.ip.next != UDP)
+		return WHOLE;
+	if (sizeof(headers.ethernet) + sizeof(headers.ip) + htons(headers.ip.length) > skb->len ||
+	    !is_whole(&headers.udp, htons(headers.ip.length)))
+		return WHOLE;
+	slot = slot_of(htons(headers.udp.destination), 1);
+	__builtin_memcpy(&address, headers.ip.destination, sizeof(address));
+	return slot && is_ours(headers.ethernet.destination, &address) ? pass(slot) : WHOLE;
+}
+
+SEC("socket") u32 refuse(struct __sk_buff *skb)
+{
+	struct headers_v4 headers;
+
+	if (skb->vlan_present || load(skb, 0, &headers, sizeof(headers)))
+		return WHOLE;
+	if (headers.ethernet.type == htons(0x0800))
+		return pass_v4(skb, &headers);
+	if (headers.ethernet.type == htons(0x86dd))
+		return pass_v6(skb);
+	return WHOLE;
+}
+
+char _license[] SEC("license") = "MIT OR Apache-2.0";
