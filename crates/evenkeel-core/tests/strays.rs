@@ -36,7 +36,7 @@ fn group(architecture: Architecture, hosts: usize) -> Vec<Bench> {
         let mut bench = Bench::new(Config::of(architecture));
         let peer = IpAddress::Ipv4(common::PEER);
         bench.host.set_neighbor(InterfaceId(0), peer, PEER_MAC, bench.now).unwrap();
-        bench.host.join_group(index, hosts);
+        bench.host.membership().join(index, hosts);
         bench.host.spawn("listens", 0, Box::new(Listens(None)));
         bench.settle_some();
         bench
@@ -48,9 +48,9 @@ fn group(architecture: Architecture, hosts: usize) -> Vec<Bench> {
 fn pass_on(hosts: &mut [Bench]) -> usize {
     let mut passed = 0;
     for from in 0..hosts.len() {
-        while let Some(stray) = hosts[from].host.next_stray() {
+        while let Some(stray) = hosts[from].host.membership().next_stray() {
             let to = &mut hosts[(from + 1) % hosts.len()];
-            to.host.take_stray(stray, to.now);
+            to.host.membership().take_stray(stray, to.now);
             to.settle_some();
             passed += 1;
         }
@@ -129,7 +129,7 @@ fn a_flood_of_strays_takes_little_of_other_hosts() {
     for _ in 0..100 {
         bench.send(&vec![ack(7, 9); 32]);
         bench.settle_some();
-        strays += core::iter::from_fn(|| bench.host.next_stray()).count();
+        strays += core::iter::from_fn(|| bench.host.membership().next_stray()).count();
     }
     let slices = bench.now.since(begin).as_millis() as usize / 10 + 2;
     let full = bench.host.ledger().input_drops(QueueDrop::Handover);

@@ -296,8 +296,8 @@ pub fn open_with(
     })
 }
 
-/// Opens a device as a device for each of `hosts` hosts ([`Packet::open_queues`], [`Xdp::open_queues`]). A TAP
-/// or a capture has no parts: all of it is the only element.
+/// Opens a device as a device for each of `hosts` hosts ([`Packet::open_queues`], [`Xdp::open_queues`]). A
+/// TAP or a capture has no parts: all of it is the only element.
 ///
 /// # Errors
 /// [`LinkError`] says what to do; nothing is left behind.

@@ -31,8 +31,8 @@ use evenkeel_link::{self as link, Clock, EventFd, Halt, Notifier};
 use crate::driver::ForOthers;
 use crate::{Ended, Engine};
 
-/// The number of neighbour updates that may wait for one host, and of strays. Further ones are lost, as a frame
-/// may be, and are asked for or sent again.
+/// The number of neighbour updates that may wait for one host, and of strays. Further ones are lost, as a
+/// frame may be, and are asked for or sent again.
 const WAITING_MAX: usize = 1024;
 /// The number of strays that a host takes at once. It looks at everything else before it takes more.
 const STRAYS_AT_ONCE: usize = 64;
@@ -72,7 +72,7 @@ impl Inbox {
         self.changes.try_iter().for_each(|change| change(host, now));
         self.updates.try_iter().for_each(|update| host.sync_neighbor(update, now));
         let strays = self.strays.try_iter().take(STRAYS_AT_ONCE);
-        if strays.map(|stray| host.take_stray(stray, now)).count() == STRAYS_AT_ONCE {
+        if strays.map(|stray| host.membership().take_stray(stray, now)).count() == STRAYS_AT_ONCE {
             self.event.notify();
         }
     }
@@ -169,7 +169,7 @@ pub(crate) fn join(engines: &mut [Engine]) -> io::Result<Remote> {
     let (mut remote, hosts) = (Remote { boxes: Vec::new() }, engines.len());
     for (index, engine) in engines.iter_mut().enumerate() {
         let (mailbox, inbox) = mailbox()?;
-        engine.host_mut().join_group(index, hosts);
+        engine.host_mut().membership().join(index, hosts);
         engine.attend_event(&mailbox.event, move |host, now| inbox.read(host, now));
         remote.boxes.push(mailbox);
     }

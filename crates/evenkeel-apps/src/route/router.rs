@@ -28,8 +28,8 @@ pub struct Router {
     /// The links of the router, in the order of their interfaces.
     pub links: Vec<Link>,
     /// The processors that the router forwards on. Each has a host that is bound to it, with its share of the
-    /// flows of every link. With several processors, all links are `packet:NAME` or `xdp:NAME`. If empty, the router is one
-    /// host on the calling thread.
+    /// flows of every link. With several processors, all links are `packet:NAME` or `xdp:NAME`. If empty, the
+    /// router is one host on the calling thread.
     pub cores: Vec<usize>,
     /// The settings of the hosts: their receive architecture and limits. Forwarding is always on.
     pub config: Config,
@@ -154,8 +154,8 @@ impl Router {
         if self.cores.len() > 1
             && let Some(link) = self.links.iter().find(|link| !link.device.spreads_over_hosts())
         {
-            let what = "only packet:NAME and xdp:NAME spread their flows over several cores; give one core, or \
-                        another link";
+            let what = "only packet:NAME and xdp:NAME spread their flows over several cores; give one core, \
+                        or another link";
             return Err(RouterError::Cores(format!("{link}: {what}")));
         }
         Ok(())

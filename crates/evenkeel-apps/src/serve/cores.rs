@@ -16,9 +16,9 @@ use crate::stream::Service;
 /// The number of times that hosts are asked for a requested report before it is given up.
 const ATTEMPTS: usize = 20;
 
-/// Serves on a device that a host on each of `cores` shares, until a limit is reached, the device ends, or the
-/// process is asked to. Each host has all services, and the connections and requests whose frames come by its
-/// queues of the device.
+/// Serves on a device that a host on each of `cores` shares, until a limit is reached, the device ends, or
+/// the process is asked to. Each host has all services, and the connections and requests whose frames come
+/// by its queues of the device.
 ///
 /// # Errors
 /// [`SetupError`]

@@ -1,5 +1,6 @@
 //! The configuration of a running host: interfaces, addresses, routes, neighbours.
 
+use super::membership::Membership;
 use super::run::Host;
 use crate::id::InterfaceId;
 use crate::interface::Interface;
@@ -7,7 +8,6 @@ use crate::link::AddInterfaceError;
 use crate::other_stack::{OtherStack, Sharing};
 use crate::receive::ReceivePath;
 use crate::stack::{AddressConflict, Neighbor, NeighborError, NeighborUpdate, Route, RouteError};
-use crate::stray::Stray;
 use crate::time::Instant;
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 
@@ -158,13 +158,6 @@ impl Host {
         self.net.stack.neighbors(now)
     }
 
-    /// Removes and returns the oldest neighbour update that has not been passed on to the other hosts that
-    /// share this host's interfaces. Updates are kept only if [`crate::stack::Config::neighbor_updates`] is
-    /// set.
-    pub fn next_neighbor_update(&mut self) -> Option<NeighborUpdate> {
-        self.net.stack.next_neighbor_update()
-    }
-
     /// Sets the stack that shares this host's addresses. Sockets that are opened from now on reserve their
     /// ports there, under the lazy architectures. Neighbours are resolved there if the host's
     /// [`stack::Config`](crate::stack::Config::shared) says so.
@@ -185,24 +178,9 @@ impl Host {
         self.net.output(now).transmit();
     }
 
-    /// Makes this host one of `hosts` that share interfaces and addresses, the one with this index. Each has
-    /// queues of its own of the interfaces. Packets without a socket here are strays from now on, which
-    /// [`Host::next_stray`] returns for the host with the next index. Hosts of a group choose different local
-    /// ports.
-    pub fn join_group(&mut self, index: usize, hosts: usize) {
-        self.net.join_group(index, hosts);
-    }
-
-    /// Removes and returns the oldest packet that is to be offered to the next host of the group.
-    pub fn next_stray(&mut self) -> Option<Stray> {
-        self.net.strays.next()
-    }
-
-    /// Processes a packet from the previous host of the group, which has no socket for it. It counts as
-    /// received.
-    pub fn take_stray(&mut self, stray: Stray, now: Instant) {
-        self.net.take_stray(stray, now);
-        self.after_calls(now);
+    /// Returns this host as a member of a group of hosts that share interfaces and addresses.
+    pub const fn membership(&mut self) -> Membership<'_> {
+        Membership { host: self }
     }
 
     /// Adds an address to an interface. The prefix of the address is on-link from now on.

@@ -1,6 +1,7 @@
 //! Units of protocol input, wherever the architecture does it: software interrupt, polling thread, receive
 //! call, daemon, idle level.
 
+use super::others::Others;
 use super::state::Net;
 use super::tcp::Tcp;
 use crate::channel::{SegmentKind, Waiting};
@@ -11,10 +12,7 @@ use crate::id::{ChannelId, InterfaceId, ProcessId, QueueId};
 use crate::poll::Sources;
 use crate::ready::Kinds;
 use crate::screen::Verdict;
-use crate::stack::{Datagram, IcmpError, IpEndpoint, Quoted, Received, Reply, Transit};
-use crate::stray::{Content, Stray};
-use crate::tcp::FourTuple;
-use crate::tcp::endpoint::Quote;
+use crate::stack::{Datagram, IpEndpoint, Received, Reply, Transit};
 use crate::time::Instant;
 use crate::work::Work;
 
@@ -53,61 +51,10 @@ impl Net {
         match received {
             Some(Received::Datagram(datagram)) => self.dispatch(datagram, sources, now),
             Some(Received::Segment(packet)) => self.segments(now).input(packet, None),
-            Some(Received::IcmpError(error)) => self.input_icmp_error(error, now),
+            Some(Received::IcmpError(error)) => Others::of(self).take_error(error, now),
             Some(Received::Transit(transit)) => self.transit(transit, sources, now),
             Some(Received::Control) | None => {}
         }
-    }
-
-    /// Passes an ICMP error to TCP or to a socket, or hands it over to the next host of the group.
-    fn input_icmp_error(&mut self, error: IcmpError, now: Instant) {
-        let IcmpError { quote, kind } = error;
-        match quote {
-            Quoted::Segment(Quote { tuple, .. }) if self.is_stray(&tuple) => {
-                self.strays.hand_over_error(error, now);
-            }
-            Quoted::Segment(quote) => self.segments(now).input_icmp_error(quote, kind),
-            Quoted::Datagram(tuple) => match self.rx.udp_socket_at(&tuple.local) {
-                Some(id) => self.sockets.fail(id, &tuple, kind.into()),
-                None => self.strays.hand_over_error(error, now),
-            },
-        }
-    }
-
-    /// Returns whether a connection may be another host's of the group.
-    fn is_stray(&self, tuple: &FourTuple) -> bool {
-        self.strays.may_hand_over() && !self.tcp.endpoint.has(tuple)
-    }
-
-    // --- Packets of other hosts of a group ---
-
-    /// Makes this host one of several that share interfaces and addresses.
-    pub(crate) fn join_group(&mut self, index: usize, hosts: usize) {
-        self.strays.join(index, hosts);
-        self.rx.place = self.strays.place();
-        self.tcp.endpoint.leave_strays(self.strays.may_hand_over());
-    }
-
-    /// Processes a packet for which the previous host of the group has no socket. The last host of all
-    /// answers it.
-    pub(crate) fn take_stray(&mut self, Stray { content, hosts_left }: Stray, now: Instant) {
-        self.limit_strays(Some(hosts_left));
-        match content {
-            Content::Frame(interface, bytes) => {
-                self.ledger.received += 1;
-                match self.pool.take_copy(&bytes) {
-                    Some(frame) => self.input(interface, frame, Sources::NONE, now),
-                    None => self.ledger.drop_input(LinkDrop::NoBuffer, 1),
-                }
-            }
-            Content::Error(error) => self.input_icmp_error(error, now),
-        }
-        self.limit_strays(None);
-    }
-
-    fn limit_strays(&mut self, hosts_left: Option<u8>) {
-        self.strays.set_hosts_left(hosts_left);
-        self.tcp.endpoint.leave_strays(self.strays.may_hand_over());
     }
 
     pub(crate) fn input_frame(&mut self, waiting: Waiting, now: Instant) -> Option<Received> {
@@ -163,10 +110,7 @@ impl Net {
             None => Some(datagram),
         };
         if let Some(datagram) = refused {
-            if datagram.is_unicast() && self.strays.may_hand_over() {
-                let reason = self.strays.hand_over(datagram.interface, datagram.whole_frames(), now);
-                self.ledger.drop_input(reason, datagram.frames());
-            } else {
+            if !Others::of(self).hand_over(&datagram, now) {
                 self.with_stack(now, |stack, io| stack.port_unreachable(&datagram, io));
                 self.ledger.drop_input(UdpDrop::NoSocket, datagram.frames());
             }

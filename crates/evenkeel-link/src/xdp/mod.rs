@@ -142,9 +142,9 @@ impl Xdp {
         hosts.pop().ok_or_else(|| LinkError::FewQueues { name: name.to_owned(), queues: 0, hosts: 1 })
     }
 
-    /// Takes over the device as one interface for each of `hosts` hosts. They share its queues and its hardware
-    /// address. Each has an XDP program with tables of its own, so none waits for another. A frame comes to
-    /// the host that has its queue.
+    /// Takes over the device as one interface for each of `hosts` hosts. They share its queues and its
+    /// hardware address. Each has an XDP program with tables of its own, so none waits for another. A frame
+    /// comes to the host that has its queue.
     ///
     /// # Errors
     /// Those of [`Xdp::open`]. [`LinkError::FewQueues`] if there are fewer queues than hosts.

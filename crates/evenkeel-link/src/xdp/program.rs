@@ -172,7 +172,8 @@ impl Program {
         marks.map_err(|error| error_of("map the memory of the XDP program", error))
     }
 
-    /// Makes the program the one of a host that shares its device with others, for the frames of these queues.
+    /// Makes the program the one of a host that shares its device with others, for the frames of these
+    /// queues.
     pub(super) fn share(&mut self, spread: Spread, queues: Vec<u32>) -> Result<(), LinkError> {
         spread.join(&queues, xdp(&mut self.object, self.taken.program())?)?;
         self.place = Place::Queues(spread, queues);

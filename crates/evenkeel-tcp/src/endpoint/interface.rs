@@ -166,9 +166,9 @@ impl<R: Copy> Endpoint<R> {
         self.state.connections.find(tuple)
     }
 
-    /// Leaves segments of no connection to other hosts with the same addresses, from now on or no longer: they
-    /// have [`Fate::Stray`], and no reset answers them. Segments that open connections for a listener are not
-    /// among them.
+    /// Leaves segments of no connection to other hosts with the same addresses, from now on or no longer:
+    /// they have [`Fate::Stray`], and no reset answers them. Segments that open connections for a listener
+    /// are not among them.
     pub const fn leave_strays(&mut self, leaves_strays: bool) {
         self.state.leaves_strays = leaves_strays;
     }

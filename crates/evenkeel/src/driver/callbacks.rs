@@ -103,10 +103,10 @@ impl Callbacks {
     /// Passes the host's neighbour updates and strays on.
     pub(crate) fn pass_on_news(&mut self, host: &mut Host) {
         let Some(tell) = &mut self.tell else { return };
-        while let Some(update) = host.next_neighbor_update() {
+        while let Some(update) = host.membership().next_neighbor_update() {
             tell(ForOthers::Neighbor(update));
         }
-        while let Some(stray) = host.next_stray() {
+        while let Some(stray) = host.membership().next_stray() {
             tell(ForOthers::Stray(stray));
         }
     }
