@@ -25,9 +25,7 @@ use crate::hosted::{Hosted, spawn};
 use crate::service::{self, Service as UdpService};
 use crate::stream::{self, Clients, ConnectionReport, ListenerReport, Load, Server, Service, TcpReport};
 
-mod cores;
-
-pub use cores::on_cores;
+pub mod cores;
 
 /// The services to run on a host, and the capture to record of it.
 #[derive(Debug, Clone)]

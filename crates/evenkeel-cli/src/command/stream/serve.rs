@@ -201,7 +201,7 @@ impl Run<'_> {
                         "--count is for one host, and --cores for several".to_owned(),
                     ));
                 }
-                Ok(serve::on_cores(setup, &at, &host.cores, &serving, limits, news)?)
+                Ok(serve::cores::on_cores(setup, &at, &host.cores, &serving, limits, news)?)
             }
         }
     }

@@ -7,7 +7,7 @@ use aya::maps::{MapData, ProgramArray};
 use aya::programs::{ProgramFd, Xdp};
 use aya::{Ebpf, EbpfLoader};
 
-use super::{Attached, Mode, OBJECT, attach, load, xdp};
+use super::attached::{Attached, Mode, OBJECT, attach, load, xdp};
 use crate::bpf::{error_of, take_map};
 use crate::device::QUEUES_MAX;
 use crate::error::LinkError;

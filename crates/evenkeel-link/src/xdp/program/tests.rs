@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::{fs, thread};
 
-use aya::programs::{TestRun as _, TestRunOptions};
+use aya::programs::{TestRun as _, TestRunOptions, Xdp};
 use evenkeel_core::demux::{Binding, Class, DemuxTable};
 use evenkeel_core::drop::{IpDrop, LinkDrop, Reason};
 use evenkeel_core::tcp::{FourTuple, Secret};
