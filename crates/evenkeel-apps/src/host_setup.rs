@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use evenkeel::metrics::Reader;
 use evenkeel::raw::capture::{FilterError, Recorded, Recording};
-use evenkeel::raw::device::{Address, Device, DeviceSpec, LinkError, OpenOptions, open_with};
+use evenkeel::raw::device::{Address, Device, DeviceSpec, LinkError, OpenOptions, open_queues, open_with};
 use evenkeel::raw::error::{BindError, ListenError};
 use evenkeel::raw::frame::PoolLimit;
 use evenkeel::raw::host::{AddInterfaceError, Config, Host};
@@ -15,8 +15,13 @@ use evenkeel::raw::kernel::{FollowError, sharing};
 use evenkeel::raw::signal::{ReportRequests, Stop};
 use evenkeel::raw::time::{Clock, Duration, Instant};
 use evenkeel::raw::wire::{IpAddress, IpCidr};
-use evenkeel::{Ended, Engine, Notice};
+use evenkeel::{Ended, Engine, Group, Notice};
 
+use crate::cores;
+
+/// Neighbour updates that a host keeps until it passes them on to the others: before it halts or within 20
+/// µs.
+pub(crate) const NEIGHBOR_UPDATES: usize = 256;
 /// The longest time that a host runs before it checks whether another thread has finished.
 const SLICE: Duration = Duration::from_millis(20);
 /// The time that a host runs between two checks whether it has run dry.
@@ -51,13 +56,16 @@ pub struct DeviceSetup {
 }
 
 impl DeviceSetup {
-    fn open(&self, clock: Clock) -> Result<(Box<dyn Device>, Option<Recording>), LinkError> {
-        let options = OpenOptions {
+    fn options(&self) -> OpenOptions {
+        OpenOptions {
             address: self.mac,
             kernel_addresses: self.kernel_addresses.clone(),
             ..OpenOptions::default()
-        };
-        let device = open_with(&self.device, &options, clock)?;
+        }
+    }
+
+    fn open(&self, clock: Clock) -> Result<(Box<dyn Device>, Option<Recording>), LinkError> {
+        let device = open_with(&self.device, &self.options(), clock)?;
         let Some(path) = &self.dump else { return Ok((device, None)) };
         let recorded = Recorded::new(device, path, clock)?;
         let recording = recorded.recording();
@@ -83,6 +91,9 @@ pub enum SetupError {
     /// The kernel's addresses cannot be shared.
     #[error(transparent)]
     Sharing(#[from] FollowError),
+    /// A host cannot have each of the cores.
+    #[error("{0}")]
+    Cores(String),
     /// The program could not open its socket.
     #[error("cannot open the socket: {0}")]
     Socket(#[from] BindError),
@@ -195,15 +206,53 @@ impl HostSetup {
         if let Some(device) = at.device.interface().filter(|_| at.device.is_shared()) {
             engine.share(device)?;
         }
-        let say = at.say;
-        engine.follow_devices(move |notice| {
-            // A removed device ends the command with an error, so no line about it is shown.
-            if !matches!(notice, Notice::Removed { .. } | Notice::Returned { .. }) {
-                say(&notice.to_string());
-            }
-        })?;
+        follow_devices(&mut engine, at.say)?;
         Ok((engine, Attached { interface, recording }))
     }
+
+    /// Creates a host for each core, all attached to one device that they share.
+    ///
+    /// # Errors
+    /// [`SetupError`]
+    pub(crate) fn on_cores(
+        &self,
+        at: &DeviceSetup,
+        cores: &[usize],
+        clock: Clock,
+    ) -> Result<Group, SetupError> {
+        cores::check(cores).map_err(SetupError::Cores)?;
+        let stop = Stop::on_signals()?;
+        let mut engines = Vec::new();
+        for index in 0..cores.len() {
+            let mut setup = self.clone();
+            // One host announces the addresses for all hosts.
+            setup.config.stack.announce = index == 0;
+            setup.config.stack.neighbor_updates = NEIGHBOR_UPDATES;
+            let mut engine = setup.unstopped(clock)?;
+            engine.stop_on(stop);
+            engines.push(engine);
+        }
+        let mut group = Group::new(engines)?;
+        let devices = open_queues(&at.device, &at.options(), cores.len(), clock)?;
+        for (index, (engine, device)) in group.engines_mut().iter_mut().zip(devices).enumerate() {
+            let interface = engine.add_device_with(device, &self.addresses, self.config.plan())?;
+            for &gateway in &self.gateways {
+                engine.add_gateway(gateway, interface)?;
+            }
+            follow_devices(engine, if index == 0 { at.say } else { |_| {} })?;
+        }
+        Ok(group)
+    }
+}
+
+/// Shows what happens to the devices of a host.
+fn follow_devices(engine: &mut Engine, say: fn(&str)) -> io::Result<()> {
+    engine.follow_devices(move |notice| {
+        // A removed device ends the command with an error, so no line about it is shown.
+        if !matches!(notice, Notice::Removed { .. } | Notice::Returned { .. }) {
+            say(&notice.to_string());
+        }
+    })
 }
 
 /// A host's place on a device.

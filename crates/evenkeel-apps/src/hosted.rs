@@ -45,10 +45,7 @@ impl Hosted {
         program: Box<dyn Program>,
         ready: impl Fn() -> bool,
     ) -> io::Result<ProcessId> {
-        let process = self.engine.host_mut().spawn(name, 0, program);
-        let until = self.engine.clock().now() + PATIENCE;
-        self.engine.run(until, |_| ready())?;
-        Ok(process)
+        spawn(&mut self.engine, name, program, ready)
     }
 
     /// Runs it within limits, or until it is over, which another thread may decide; `watch` is called
@@ -84,14 +81,7 @@ impl Hosted {
     /// Ends a program, if it has not ended, and lets its connections close. Allows more time if all was
     /// `done`. Returns the time that it took.
     pub(crate) fn farewell(&mut self, process: ProcessId, done: bool) -> io::Result<Duration> {
-        let engine = &mut self.engine;
-        engine.ignore_stop();
-        let begin = engine.clock().now();
-        engine.host_mut().kill(process, begin);
-        let patience = if done { DELIVERY } else { FAREWELL };
-        engine.run(begin + patience, |host| host.tcp().is_empty())?;
-        let elapsed = engine.clock().now().since(begin);
-        Ok(elapsed + run_dry(engine)?)
+        farewell(&mut self.engine, process, done)
     }
 
     /// Writes the frames that were captured last.
@@ -110,6 +100,30 @@ impl Hosted {
         drop(self.engine);
         self.capturing.map(Capturing::finish).transpose()
     }
+}
+
+/// Starts a program, and runs its host until that has what it needs.
+pub(crate) fn spawn(
+    engine: &mut Engine,
+    name: &str,
+    program: Box<dyn Program>,
+    ready: impl Fn() -> bool,
+) -> io::Result<ProcessId> {
+    let process = engine.host_mut().spawn(name, 0, program);
+    let until = engine.clock().now() + PATIENCE;
+    engine.run(until, |_| ready())?;
+    Ok(process)
+}
+
+/// Ends a program as [`Hosted::farewell`] does.
+pub(crate) fn farewell(engine: &mut Engine, process: ProcessId, done: bool) -> io::Result<Duration> {
+    engine.ignore_stop();
+    let begin = engine.clock().now();
+    engine.host_mut().kill(process, begin);
+    let patience = if done { DELIVERY } else { FAREWELL };
+    engine.run(begin + patience, |host| host.tcp().is_empty())?;
+    let elapsed = engine.clock().now().since(begin);
+    Ok(elapsed + run_dry(engine)?)
 }
 
 fn attend(capturing: Option<&mut Capturing>, engine: &mut Engine) {

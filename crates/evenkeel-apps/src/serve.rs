@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use evenkeel::Engine;
+use evenkeel::metrics::Snapshot;
 use evenkeel::raw::cable::{self, End};
+use evenkeel::raw::host::Host;
 use evenkeel::raw::ip::InterfaceId;
 use evenkeel::raw::process::ProcessId;
 use evenkeel::raw::receive::Architecture;
 use evenkeel::raw::time::{Clock, Duration};
+use evenkeel::{Engine, Observer};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -19,9 +21,11 @@ use crate::blaster;
 use crate::captures::{Embedded, EmbeddedCaptured};
 use crate::counters::HostCounters;
 use crate::host_setup::{DeviceSetup, HostSetup, Limits, Occasion, SetupError, run_dry};
-use crate::hosted::Hosted;
+use crate::hosted::{Hosted, spawn};
 use crate::service::{self, Service as UdpService};
-use crate::stream::{self, Clients, ConnectionReport, Load, Server, Service, TcpReport};
+use crate::stream::{self, Clients, ConnectionReport, ListenerReport, Load, Server, Service, TcpReport};
+
+pub mod cores;
 
 /// The services to run on a host, and the capture to record of it.
 #[derive(Debug, Clone)]
@@ -68,6 +72,22 @@ pub struct Served {
     pub capture: Option<EmbeddedCaptured>,
     /// The reason why the device delivers no more frames; `None` if it works.
     pub device_failed: Option<String>,
+    /// The part of the host on each core; empty if there is one host, wherever the kernel puts it.
+    pub cores: Vec<OnCore>,
+}
+
+/// The results of the services of the host on one core of several.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct OnCore {
+    /// The number of the processor.
+    pub core: usize,
+    /// The results of the service over UDP, if there is one.
+    #[serde(flatten)]
+    pub datagrams: Option<Datagrams>,
+    #[serde(flatten)]
+    streams: Place,
+    /// The counters of the host.
+    pub counters: HostCounters,
 }
 
 /// The place of a TCP service's results in the JSON report.
@@ -81,20 +101,99 @@ enum Place {
     Beside { streams: Option<Box<Streams>> },
 }
 
+impl Place {
+    fn get(&self) -> Option<&Streams> {
+        match self {
+            Self::Alone(streams) => Some(streams),
+            Self::Beside { streams } => streams.as_deref(),
+        }
+    }
+
+    fn get_mut(&mut self) -> Option<&mut Streams> {
+        match self {
+            Self::Alone(streams) => Some(streams),
+            Self::Beside { streams } => streams.as_deref_mut(),
+        }
+    }
+}
+
 impl Served {
     /// Returns the results of the service over TCP, if there is one.
     #[must_use]
     pub fn streams(&self) -> Option<&Streams> {
-        match &self.streams {
-            Place::Alone(streams) => Some(streams),
-            Place::Beside { streams } => streams.as_deref(),
-        }
+        self.streams.get()
     }
 
     fn streams_mut(&mut self) -> Option<&mut Streams> {
-        match &mut self.streams {
-            Place::Alone(streams) => Some(streams),
-            Place::Beside { streams } => streams.as_deref_mut(),
+        self.streams.get_mut()
+    }
+
+    /// Reports connections as they were `before` they were closed.
+    fn with_streams_of(mut self, before: &Self) -> Self {
+        if let (Some(now), Some(before)) = (self.streams_mut(), before.streams()) {
+            *now = Streams { tcp: now.tcp.clone(), ..before.clone() };
+        }
+        self
+    }
+
+    /// Adds the results of another host, which ran at the same time.
+    fn with(mut self, other: Self) -> Self {
+        self.seconds = self.seconds.max(other.seconds);
+        if let (Some(datagrams), Some(other)) = (&mut self.datagrams, &other.datagrams) {
+            datagrams.add(other);
+        }
+        if let (Some(streams), Some(other)) = (self.streams.get_mut(), other.streams.get()) {
+            streams.add(other);
+        }
+        self.device_failed = self.device_failed.or(other.device_failed);
+        self
+    }
+}
+
+impl OnCore {
+    /// Returns the results of the service over TCP, if there is one.
+    #[must_use]
+    pub fn streams(&self) -> Option<&Streams> {
+        self.streams.get()
+    }
+}
+
+impl Streams {
+    /// Adds the results of the service of another host.
+    fn add(&mut self, other: &Self) {
+        self.accepted += other.accepted;
+        self.open += other.open;
+        self.most_open += other.most_open;
+        self.failed += other.failed;
+        self.reset += other.reset;
+        self.timed_out += other.timed_out;
+        self.requests += other.requests;
+        self.bytes_in += other.bytes_in;
+        self.bytes_out += other.bytes_out;
+        self.connections.extend_from_slice(&other.connections);
+        add_tcp(&mut self.tcp, &other.tcp);
+    }
+}
+
+/// Adds the TCP of another host. A listener is on all hosts, so its queues are added.
+fn add_tcp(tcp: &mut TcpReport, other: &TcpReport) {
+    tcp.connections += other.connections;
+    tcp.time_wait += other.time_wait;
+    for listener in &other.listeners {
+        let same = |own: &&mut ListenerReport| (own.port, &own.address) == (listener.port, &listener.address);
+        match tcp.listeners.iter_mut().find(same) {
+            Some(own) => {
+                own.half_open += listener.half_open;
+                own.to_accept += listener.to_accept;
+                own.backlog += listener.backlog;
+            }
+            None => tcp.listeners.push(listener.clone()),
+        }
+    }
+    for (name, count) in &other.counters {
+        match tcp.counters.iter_mut().find(|(own, _)| own == name) {
+            Some((_, own)) => *own += count,
+            None => tcp.counters.push((name.clone(), *count)),
         }
     }
 }
@@ -277,22 +376,8 @@ impl Running {
         interface: InterfaceId,
         serving: Serving<S>,
     ) -> Result<Self, SetupError> {
-        let Serving { udp, tcp, capture } = serving;
-        let mut hosted = Hosted::new(engine, interface, capture.as_ref())?;
-        let mut services = Services::default();
-        if let Some(options) = udp {
-            let tally = Arc::new(service::Counters::default());
-            let program = Box::new(UdpService::new(options, Arc::clone(&tally)));
-            hosted.spawn("service", program, || tally.opened() || tally.ended())?;
-            services.udp = Some(tally);
-        }
-        if let Some(Listening { service, options, connections }) = tcp {
-            let tally = Arc::new(stream::Counters::default());
-            let program = Box::new(Server::new(service, options, Arc::clone(&tally)));
-            let process = hosted.spawn("server", program, || tally.listening() || tally.ended())?;
-            services.tcp = Some(Listener { process, tally, connections });
-        }
-        services.check()?;
+        let mut hosted = Hosted::new(engine, interface, serving.capture.as_ref())?;
+        let services = Services::start(&mut hosted.engine, serving)?;
         Ok(Self { hosted, services })
     }
 
@@ -304,7 +389,10 @@ impl Running {
         mut news: impl FnMut(News<'_>),
     ) -> Result<Served, SetupError> {
         let Self { mut hosted, services } = self;
-        let report = |engine: &Engine, elapsed| services.report(engine, elapsed);
+        let report = |engine: &Engine, elapsed| {
+            let served = services.report(engine.host(), &engine.observer(), elapsed);
+            Served { device_failed: engine.failed_device(), ..served }
+        };
         news(News::Started);
         let is_done = || done.is_some_and(|done| done());
         let over = || services.ended() || is_done();
@@ -321,16 +409,31 @@ impl Running {
             hosted.farewell(*process, tally.ended())?;
         }
         hosted.drain()?;
-        let mut served = report(&hosted.engine, elapsed);
-        // Connections are reported as they were before they were closed.
-        if let (Some(now), Some(before)) = (served.streams_mut(), last.streams()) {
-            *now = Streams { tcp: now.tcp.clone(), ..before.clone() };
-        }
+        let served = report(&hosted.engine, elapsed).with_streams_of(&last);
         Ok(Served { capture: hosted.finish()?, ..served })
     }
 }
 
 impl Services {
+    /// Starts services on the host of `engine`. They have their sockets when this returns.
+    fn start<S: Service + 'static>(engine: &mut Engine, serving: Serving<S>) -> Result<Self, SetupError> {
+        let mut services = Self::default();
+        if let Some(options) = serving.udp {
+            let tally = Arc::new(service::Counters::default());
+            let program = Box::new(UdpService::new(options, Arc::clone(&tally)));
+            spawn(engine, "service", program, || tally.opened() || tally.ended())?;
+            services.udp = Some(tally);
+        }
+        if let Some(Listening { service, options, connections }) = serving.tcp {
+            let tally = Arc::new(stream::Counters::default());
+            let program = Box::new(Server::new(service, options, Arc::clone(&tally)));
+            let process = spawn(engine, "server", program, || tally.listening() || tally.ended())?;
+            services.tcp = Some(Listener { process, tally, connections });
+        }
+        services.check()?;
+        Ok(services)
+    }
+
     /// Returns whether one of the services has ended.
     fn ended(&self) -> bool {
         self.udp.as_ref().is_some_and(|tally| tally.ended())
@@ -348,10 +451,11 @@ impl Services {
         }
     }
 
-    fn report(&self, engine: &Engine, elapsed: Duration) -> Served {
-        let snapshot = engine.snapshot();
+    /// Returns the results so far of services that have run for `elapsed`.
+    fn report(&self, host: &Host, observer: &Observer, elapsed: Duration) -> Served {
+        let snapshot = Snapshot::of(host, observer, elapsed);
         let tcp = self.tcp.as_ref();
-        let streams = tcp.map(|listener| Box::new(listener.report(engine, snapshot.tcp.clone())));
+        let streams = tcp.map(|listener| Box::new(listener.report(host, snapshot.tcp.clone())));
         Served {
             seconds: elapsed.as_secs_f64(),
             datagrams: self.udp.as_ref().map(|tally| Datagrams::of(tally)),
@@ -361,13 +465,14 @@ impl Services {
             },
             counters: HostCounters::of(&snapshot, elapsed),
             capture: None,
-            device_failed: engine.failed_device(),
+            device_failed: None,
+            cores: Vec::new(),
         }
     }
 }
 
 impl Listener {
-    fn report(&self, engine: &Engine, tcp: TcpReport) -> Streams {
+    fn report(&self, host: &Host, tcp: TcpReport) -> Streams {
         let Self { tally, connections, .. } = self;
         Streams {
             accepted: tally.accepted(),
@@ -379,7 +484,7 @@ impl Listener {
             requests: tally.requests(),
             bytes_in: tally.bytes_in(),
             bytes_out: tally.bytes_out(),
-            connections: ConnectionReport::busiest(engine.host(), *connections),
+            connections: ConnectionReport::busiest(host, *connections),
             tcp,
             clients: None,
         }
@@ -387,6 +492,15 @@ impl Listener {
 }
 
 impl Datagrams {
+    /// Adds the results of the service of another host.
+    const fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.answers += other.answers;
+        self.unanswered += other.unanswered;
+        self.ignored += other.ignored;
+    }
+
     fn of(tally: &service::Counters) -> Self {
         Self {
             requests: tally.requests(),

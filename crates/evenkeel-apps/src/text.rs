@@ -29,6 +29,17 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
     nearest.map(|&(_, known)| known).collect()
 }
 
+/// Returns alternatives as text: `a`, `a or b`, `a, b or c`.
+#[must_use]
+pub fn alternatives<'a>(all: impl IntoIterator<Item = &'a str>) -> String {
+    let all: Vec<&str> = all.into_iter().collect();
+    match all.split_last() {
+        None => "nothing".to_owned(),
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+    }
+}
+
 /// Returns how many letters have to be put in, taken out or replaced to make one word of the other
 /// (Levenshtein).
 fn distance(a: &str, b: &str) -> usize {
@@ -49,6 +60,12 @@ fn distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn alternatives_read_as_a_sentence() {
+        assert_eq!(alternatives(["a"]), "a");
+        assert_eq!(alternatives(["a", "b", "c"]), "a, b or c");
+    }
 
     #[test]
     fn the_word_that_was_meant_is_the_nearest() {

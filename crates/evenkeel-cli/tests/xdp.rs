@@ -251,3 +251,56 @@ fn a_command_that_shares_the_kernels_addresses_leaves_the_kernel_its_own() {
         wait_for("the end of what it had in the kernel", is_clean);
     });
 }
+
+/// Two hosts on two cores answer as one, also while one flow floods. What they did is in the report, of each
+/// and of both. Nothing is left of them if they are killed.
+#[test]
+fn a_service_on_two_cores_answers_as_one() {
+    let [first, second, ..] = evenkeel::raw::cpu::cpus()[..] else {
+        return common::skip("a_service_on_two_cores_answers_as_one", "needs two processors");
+    };
+    at_veth(move || {
+        let queues = "numrxqueues 2 numtxqueues 2";
+        run("ip link del kernel0");
+        run(&format!("ip link add kernel0 {queues} type veth peer name ek0 {queues}"));
+        run("sysctl -qw net.ipv6.conf.ek0.disable_ipv6=1 net.ipv6.conf.kernel0.disable_ipv6=1");
+        run("ip addr add 10.77.0.1/24 dev kernel0");
+        run("ip link set kernel0 up");
+        run("ip link set ek0 up");
+        let cores = format!("{first},{second}");
+        let arguments = [&ECHO[..], &["--cores", &cores]].concat();
+        let killed = Running(start(&arguments));
+        converse();
+        drop(killed);
+        wait_for("the end of what it had in the kernel", is_clean);
+        let echo = start(&arguments);
+        converse();
+        let flood = Flood::start(9);
+        for _ in 0..32 {
+            converse();
+            let mut stream = std::net::TcpStream::connect("10.77.0.2:7").unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            std::io::Write::write_all(&mut stream, b"hello").unwrap();
+            std::io::Read::read_exact(&mut stream, &mut [0; 5]).unwrap();
+        }
+        drop(flood);
+        signal(&echo, "INT");
+        let output = echo.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let report = common::report(&arguments, output.stdout);
+        let [a, b] = &report["cores"].as_array().unwrap()[..] else { panic!("{report}") };
+        for (part, core) in [(a, first), (b, second)] {
+            assert_eq!(
+                (&part["core"], &part["counters"]["conserved"]),
+                (&core.into(), &true.into()),
+                "{part}"
+            );
+            assert!(part["answers"].as_u64().unwrap() > 0 && part["streams"]["accepted"] != 0, "{part}");
+        }
+        let sum = |of: &dyn Fn(&serde_json::Value) -> u64| of(a) + of(b);
+        let accepted = |of: &serde_json::Value| of["streams"]["accepted"].as_u64().unwrap();
+        assert_eq!((sum(&accepted), accepted(&report)), (32, 32), "{report}");
+        let answers = |of: &serde_json::Value| of["answers"].as_u64().unwrap();
+        assert_eq!(sum(&answers), answers(&report), "{report}");
+    });
+}

@@ -58,6 +58,8 @@ reasons! {
         Output => "output-queue-full", "the output queue of the interface was full, after all protocol work \
             (output)";
         Closed => "closed", "the channel or socket was closed with frames in it";
+        HandedOver => "handed-over", "no socket here has it: handed over to the next host of the group";
+        Handover => "handover-full", "to be handed over to the next host of the group, and too many were";
     }
 }
 
@@ -191,6 +193,7 @@ impl Reason {
             Self::Queue(QueueDrop::Screen | QueueDrop::Unscreened) => "screening queue",
             Self::Queue(QueueDrop::Capture) => "capture queue",
             Self::Queue(QueueDrop::Output) => "output queue",
+            Self::Queue(QueueDrop::HandedOver | QueueDrop::Handover) => "handover queue",
             Self::Ip(_) => "IP input",
             Self::Udp(_) => "UDP input",
             Self::Tcp(_) => "TCP input",

@@ -114,6 +114,7 @@ pub mod screen;
 pub mod socket;
 mod sockets;
 pub mod stack;
+mod stray;
 pub mod system;
 mod timed;
 mod trigger;

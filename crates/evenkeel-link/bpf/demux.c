@@ -20,11 +20,12 @@ struct xdp_md {
 };
 
 enum { XDP_DROP = 1, XDP_PASS = 2, XDP_TX = 3, XDP_REDIRECT = 4 };
-enum { HASH = 1, ARRAY = 2, PERCPU_ARRAY = 6, LRU_HASH = 9, DEVMAP = 14, XSKMAP = 17, NO_PREALLOC = 1, MMAPABLE = 1024 };
+enum { HASH = 1, ARRAY = 2, PROG_ARRAY = 3, PERCPU_ARRAY = 6, LRU_HASH = 9, DEVMAP = 14, XSKMAP = 17, NO_PREALLOC = 1, MMAPABLE = 1024 };
 
 static void *(*const lookup)(void *map, const void *key) = (void *)1;
 static long (*const update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static u64 (*const monotonic)(void) = (void *)5;
+static long (*const tail_call)(void *context, void *programs, u32 index) = (void *)12;
 static long (*const redirect)(void *map, u64 key, u64 flags) = (void *)51;
 static u64 (*const buffers_length)(struct xdp_md *context) = (void *)188;
 
@@ -788,6 +789,36 @@ SEC("xdp") int monitor(struct xdp_md *context)
 SEC("xdp.frags") int monitor_several(struct xdp_md *context)
 {
 	return deliver(context, 0, 0, SEVERAL);
+}
+
+/*
+ * The programs of hosts that share a device, by its queues: each host has one, with maps of its own. Behind the
+ * queues is the program for all others.
+ */
+struct {
+	UINT(type, PROG_ARRAY);
+	UINT(max_entries, QUEUES + 1);
+	u32 *key;
+	u32 *value;
+} hosts SEC(".maps");
+
+/* For several hosts: the program of the host that has the queue decides. */
+INLINE int leave_to_host(struct xdp_md *context)
+{
+	tail_call(context, &hosts, context->rx_queue_index);
+	tail_call(context, &hosts, QUEUES);
+	return XDP_PASS;
+}
+
+SEC("xdp") int spread(struct xdp_md *context)
+{
+	return leave_to_host(context);
+}
+
+/* The kernel lets it call only programs that take frames in several buffers, too. */
+SEC("xdp.frags") int spread_several(struct xdp_md *context)
+{
+	return leave_to_host(context);
 }
 
 /* Returns the decision, for tests. */

@@ -114,6 +114,25 @@ pub enum LinkError {
         /// The number of the queue.
         queue: u32,
     },
+    /// The device has fewer queues than hosts that are to share it.
+    #[error(
+        "`{name}` has queues for {queues} of {hosts} hosts, and each needs one of its own: \
+         `ethtool -L {name} combined N` sets their number, or give fewer cores"
+    )]
+    FewQueues {
+        /// The device.
+        name: String,
+        /// The number of queues that can be used.
+        queues: usize,
+        /// The number of hosts.
+        hosts: usize,
+    },
+    /// Several hosts were to share a device in a way that only one can use it.
+    #[error("`{name}` is for one host if the kernel shares its addresses, or if all its frames are taken")]
+    OneHost {
+        /// The device.
+        name: String,
+    },
     /// A monitor was requested with several receive rings.
     #[error(
         "a packet monitor sees the frames of `{name}` in order, by one receive ring: name it without \

@@ -74,6 +74,12 @@ impl DeviceSpec {
         }
     }
 
+    /// Returns whether several hosts can share the device: [`open_queues`].
+    #[must_use]
+    pub const fn spreads_over_hosts(&self) -> bool {
+        matches!(self, Self::Packet(_) | Self::Xdp(XdpSpec { shared: false, .. }))
+    }
+
     /// Returns whether the kernel keeps the device's addresses and shares them with the host.
     #[must_use]
     pub const fn is_shared(&self) -> bool {
@@ -285,18 +291,13 @@ pub fn open_with(
         DeviceSpec::Packet(device) => {
             Box::new(Packet::open(&device.name, &packet_options(device, address)?)?)
         }
-        DeviceSpec::Xdp(XdpSpec { name, queues, shared }) => {
-            let (queues, shared) = (queues.clone(), *shared);
-            let offload = options.offload;
-            let options = XdpOptions { queues, address, shared, offload, ..XdpOptions::default() };
-            Box::new(Xdp::open(name, &options)?)
-        }
+        DeviceSpec::Xdp(device) => Box::new(Xdp::open(&device.name, &xdp_options(device, options))?),
         DeviceSpec::Pcap(path) => Box::new(Replay::open(path, &ReplayOptions::default(), clock)?),
     })
 }
 
-/// Opens a device as a device for each of `hosts` hosts ([`Packet::open_queues`]). One that is no packet
-/// socket has no parts: all of it is the only element.
+/// Opens a device as a device for each of `hosts` hosts ([`Packet::open_queues`], [`Xdp::open_queues`]). A
+/// TAP or a capture has no parts: all of it is the only element.
 ///
 /// # Errors
 /// [`LinkError`] says what to do; nothing is left behind.
@@ -306,9 +307,25 @@ pub fn open_queues(
     hosts: usize,
     clock: Clock,
 ) -> Result<Vec<Box<dyn Device>>, LinkError> {
-    let DeviceSpec::Packet(device) = spec else { return Ok(vec![open_with(spec, options, clock)?]) };
-    let queues = Packet::open_queues(&device.name, &packet_options(device, options.address)?, hosts)?;
-    Ok(queues.into_iter().map(|queue| -> Box<dyn Device> { Box::new(queue) }).collect())
+    fn boxed(devices: Vec<impl Device + 'static>) -> Vec<Box<dyn Device>> {
+        devices.into_iter().map(|device| -> Box<dyn Device> { Box::new(device) }).collect()
+    }
+    Ok(match spec {
+        DeviceSpec::Packet(device) => {
+            let options = packet_options(device, options.address)?;
+            boxed(Packet::open_queues(&device.name, &options, hosts)?)
+        }
+        DeviceSpec::Xdp(device) => {
+            boxed(Xdp::open_queues(&device.name, &xdp_options(device, options), hosts)?)
+        }
+        DeviceSpec::Tap(_) | DeviceSpec::Pcap(_) => vec![open_with(spec, options, clock)?],
+    })
+}
+
+fn xdp_options(device: &XdpSpec, options: &OpenOptions) -> XdpOptions {
+    let (queues, shared) = (device.queues.clone(), device.shared);
+    let OpenOptions { address, offload, .. } = *options;
+    XdpOptions { queues, address, shared, offload, ..XdpOptions::default() }
 }
 
 fn packet_options(device: &NetSpec, address: Address) -> Result<PacketOptions, LinkError> {

@@ -712,6 +712,107 @@ fn a_device_that_is_closed_can_be_opened_at_once() {
     });
 }
 
+/// Creates a veth pair as [`veth`] does, with two queues at both ends.
+fn veth_with_queues() {
+    veth();
+    run("ip link del kernel0");
+    run(
+        "ip link add kernel0 numrxqueues 2 numtxqueues 2 type veth peer name ek0 numrxqueues 2 numtxqueues 2",
+    );
+    run("sysctl -qw net.ipv6.conf.ek0.disable_ipv6=1 net.ipv6.conf.kernel0.disable_ipv6=1");
+    run("ip addr add 10.77.0.1/24 dev kernel0");
+    run("ip link set kernel0 up");
+    run("ip link set ek0 up");
+}
+
+/// Sends `count` datagrams from a port of their own each, so that they are spread over all queues.
+fn send_flows(count: usize) {
+    for _ in 0..count {
+        send_from_kernel(1, 9);
+    }
+}
+
+/// Takes datagrams from both hosts until there are so many together. Returns their numbers.
+fn take_from_both(hosts: &mut [Bench<Xdp>; 2], count: usize) -> [usize; 2] {
+    let (mut got, clock) = ([0; 2], hosts[0].clock);
+    with_patience("all datagrams", clock, || {
+        for (host, got) in hosts.iter_mut().zip(&mut got) {
+            while let Some(frame) = host.device.queue_mut(0).take(&mut host.pool) {
+                *got += usize::from(is_ipv4(frame.bytes(), 17));
+                host.pool.recycle(frame);
+            }
+        }
+        got.iter().sum::<usize>() >= count
+    });
+    got
+}
+
+/// Each host gets the frames of its queue, and the program is there as long as one of them lives.
+#[test]
+fn hosts_that_share_a_device_have_a_queue_each() {
+    behind_xdp(|| {
+        veth_with_queues();
+        let opened = Xdp::open_queues("ek0", &XdpOptions::default(), 2).unwrap();
+        let mut hosts: [Bench<Xdp>; 2] =
+            opened.into_iter().map(Bench::new).collect::<Vec<_>>().try_into().ok().unwrap();
+        let mac = hosts[0].device.properties().address.to_string().replace('-', ":");
+        run(&format!("ip neigh replace 10.77.0.2 lladdr {mac} dev kernel0"));
+        let [a, b] = hosts.each_ref().map(|host| host.device.properties().clone());
+        assert_eq!((a.address, a.queues), (b.address, 1));
+        send_flows(64);
+        let [of_a, of_b] = take_from_both(&mut hosts, 64);
+        assert!(of_a > 0 && of_b > 0 && of_a + of_b == 64, "{of_a} and {of_b}");
+        assert!(Xdp::open("ek0", &XdpOptions::default()).is_err(), "a third host");
+        // What comes by the queue of a host that is gone dies. The other goes on.
+        let [first, mut last] = hosts;
+        drop(first);
+        send_flows(64);
+        let mut got = 0;
+        while let Some(frame) = last.frame_within(Duration::from_millis(300), |frame| is_ipv4(frame, 17)) {
+            got += 1;
+            last.pool.recycle(frame);
+        }
+        assert!(got > 0 && got < 64, "{got} of 64");
+        drop(last);
+        with_patience("the end of the program", evenkeel_link::Clock::start(), || {
+            !run("ip -d link show ek0").contains("prog/xdp")
+        });
+    });
+}
+
+/// The program that calls those of the hosts takes frames in several chunks if these do.
+#[test]
+fn hosts_share_a_device_with_a_large_mtu() {
+    behind_xdp(|| {
+        veth_with_queues();
+        ["kernel0", "ek0"].iter().for_each(|name| drop(run(&format!("ip link set {name} mtu 9000"))));
+        let opened = Xdp::open_queues("ek0", &XdpOptions::default(), 2).unwrap();
+        let mut hosts: [Bench<Xdp>; 2] =
+            opened.into_iter().map(Bench::new).collect::<Vec<_>>().try_into().ok().unwrap();
+        let mac = hosts[0].device.properties().address.to_string().replace('-', ":");
+        run(&format!("ip neigh replace 10.77.0.2 lladdr {mac} dev kernel0"));
+        send_flows(64);
+        let [of_a, of_b] = take_from_both(&mut hosts, 64);
+        assert!(of_a > 0 && of_b > 0 && of_a + of_b == 64, "{of_a} and {of_b}");
+    });
+}
+
+#[test]
+fn a_device_is_not_shared_by_more_hosts_than_it_has_queues() {
+    behind_xdp(|| {
+        veth_with_queues();
+        let error = |options: &XdpOptions, hosts| {
+            Xdp::open_queues("ek0", options, hosts).map(|_| ()).unwrap_err().to_string()
+        };
+        assert!(error(&XdpOptions::default(), 3).contains("`ek0` has queues for 2 of 3 hosts"));
+        let one = XdpOptions { queues: vec![1], ..XdpOptions::default() };
+        assert!(error(&one, 2).contains("`ek0` has queues for 1 of 2 hosts"));
+        let shared = XdpOptions { shared: true, ..XdpOptions::default() };
+        assert!(error(&shared, 2).contains("for one host"));
+        assert!(attempt("ip -d link show ek0").1.contains("promiscuity 0"));
+    });
+}
+
 #[test]
 fn what_cannot_be_opened_says_why() {
     behind_xdp(|| {

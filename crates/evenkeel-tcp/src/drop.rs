@@ -9,6 +9,9 @@ pub enum Fate {
     Control,
     /// It was dropped.
     Dropped(TcpDrop),
+    /// It belongs to no connection here, and opens none. It may be another host's, and was not answered:
+    /// [`Endpoint::leave_strays`](crate::Endpoint::leave_strays).
+    Stray,
 }
 
 impl Fate {

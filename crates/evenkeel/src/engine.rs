@@ -7,13 +7,13 @@ use std::sync::Arc;
 use evenkeel_core::cable::End;
 use evenkeel_core::host::{AddInterfaceError, Config, Host};
 use evenkeel_core::receive::ReceivePath;
-use evenkeel_core::stack::{InterfaceId, NeighborUpdate, Route, Via};
+use evenkeel_core::stack::{InterfaceId, Route, Via};
 use evenkeel_core::tcp::Secret;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
 use evenkeel_link::{self as link, Clock, Device, EventFd, LinkSpec, Stop};
 
-use crate::driver::{Driver, Replacer, Units};
+use crate::driver::{Driver, ForOthers, Replacer, Units};
 use crate::error::Error;
 use crate::kernel::{self, FollowError, FollowedTables};
 use crate::metrics::{Reader, Snapshot, publish};
@@ -144,10 +144,10 @@ impl Engine {
         self.driver.outside.replacer()
     }
 
-    /// Registers `tell`, which receives neighbour updates before the core halts or within 20 µs. The host
-    /// must keep neighbour updates.
-    pub(crate) fn on_neighbor_update(&mut self, tell: impl FnMut(NeighborUpdate) + Send + 'static) {
-        self.driver.outside.callbacks.on_neighbor_update(tell);
+    /// Registers `tell`, which receives news for the other hosts of a group before the core halts or within
+    /// 20 µs. The host must keep neighbour updates.
+    pub(crate) fn on_news_for_others(&mut self, tell: impl FnMut(ForOthers) + Send + 'static) {
+        self.driver.outside.callbacks.on_news_for_others(tell);
     }
 
     /// Sets the time for which frames coalesce after all pending work is done, before the engine looks for

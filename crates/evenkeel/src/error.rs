@@ -33,6 +33,9 @@ pub enum Error {
     /// A link specification that names no device.
     #[error("{0} is no device: tap:NAME or packet:NAME")]
     NoDevice(String),
+    /// A link that several hosts cannot share.
+    #[error("{0} is for one host: several share packet:NAME, or xdp:NAME without `,share`")]
+    OneHost(String),
     /// A text that is no address with its prefix length, such as `10.77.0.2/24`.
     #[error("{0} is no address with its prefix, such as 10.77.0.2/24")]
     Address(String),
@@ -135,7 +138,9 @@ impl Error {
     pub fn fault(&self) -> Option<Fault> {
         Some(match self {
             Self::NotAttached(error) => error.fault(),
-            Self::Spec(_) | Self::NoDevice(_) | Self::Address(_) | Self::Follow(_) => Fault::Misuse,
+            Self::Spec(_) | Self::NoDevice(_) | Self::OneHost(_) | Self::Address(_) | Self::Follow(_) => {
+                Fault::Misuse
+            }
             Self::Link(LinkError::Os { source, .. }) | Self::Os(source) => fault_of(source),
             Self::Link(_) => Fault::Misuse,
             Self::Interface(error) => error.fault(),

@@ -12,7 +12,8 @@
 //!
 //! The hosts share only routes, addresses and neighbours, which change seldom. Messages copy them to all
 //! hosts, and each host applies the messages between two units of work. An answer of ARP or NDP reaches one
-//! host, perhaps not the one that asked, so hosts forward the neighbour updates that they receive.
+//! host, perhaps not the one that asked, so hosts forward the neighbour updates that they receive. A packet
+//! that comes by the queue of another host than its socket's goes from host to host in such messages, too.
 
 use std::fmt;
 use std::io;
@@ -22,16 +23,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-use evenkeel_core::host::Host;
+use evenkeel_core::host::{Host, Stray};
 use evenkeel_core::stack::NeighborUpdate;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::{self as link, Clock, EventFd, Halt, Notifier};
 
+use crate::driver::ForOthers;
 use crate::{Ended, Engine};
 
-/// The number of neighbour updates that may wait for one host. Further updates are lost, as a frame may be,
-/// and the host asks for them again.
-const UPDATES: usize = 1024;
+/// The number of neighbour updates that may wait for one host, and of strays. Further ones are lost, as a
+/// frame may be, and are asked for or sent again.
+const WAITING_MAX: usize = 1024;
+/// The number of strays that a host takes at once. It looks at everything else before it takes more.
+const STRAYS_AT_ONCE: usize = 64;
 
 type Change = Box<dyn FnOnce(&mut Host, Instant) + Send>;
 
@@ -42,6 +46,7 @@ struct Mailbox {
     /// from the network and have a limit.
     changes: Sender<Change>,
     updates: SyncSender<NeighborUpdate>,
+    strays: SyncSender<Stray>,
     event: EventFd,
 }
 
@@ -49,19 +54,27 @@ struct Mailbox {
 struct Inbox {
     changes: Receiver<Change>,
     updates: Receiver<NeighborUpdate>,
+    strays: Receiver<Stray>,
+    event: EventFd,
 }
 
 fn mailbox() -> io::Result<(Mailbox, Inbox)> {
-    let ((changes, read_changes), (updates, read_updates)) = (channel(), sync_channel(UPDATES));
+    let ((changes, read_changes), (updates, read_updates)) = (channel(), sync_channel(WAITING_MAX));
+    let (strays, read_strays) = sync_channel(WAITING_MAX);
     let event = EventFd::new()?;
-    let inbox = Inbox { changes: read_changes, updates: read_updates };
-    Ok((Mailbox { changes, updates, event }, inbox))
+    let inbox =
+        Inbox { changes: read_changes, updates: read_updates, strays: read_strays, event: event.clone() };
+    Ok((Mailbox { changes, updates, strays, event }, inbox))
 }
 
 impl Inbox {
     fn read(&self, host: &mut Host, now: Instant) {
         self.changes.try_iter().for_each(|change| change(host, now));
         self.updates.try_iter().for_each(|update| host.sync_neighbor(update, now));
+        let strays = self.strays.try_iter().take(STRAYS_AT_ONCE);
+        if strays.map(|stray| host.membership().take_stray(stray, now)).count() == STRAYS_AT_ONCE {
+            self.event.notify();
+        }
     }
 }
 
@@ -99,10 +112,21 @@ impl Remote {
         }
     }
 
-    fn tell(&self, update: NeighborUpdate, except: usize) {
-        for (index, mailbox) in self.boxes.iter().enumerate() {
-            if index != except && mailbox.updates.try_send(update).is_ok() {
-                mailbox.event.notify();
+    /// Passes on what the host with the index `from` has for others.
+    fn pass_on(&self, news: ForOthers, from: usize) {
+        match news {
+            ForOthers::Neighbor(update) => {
+                for (_, mailbox) in self.boxes.iter().enumerate().filter(|(index, _)| *index != from) {
+                    if mailbox.updates.try_send(update).is_ok() {
+                        mailbox.event.notify();
+                    }
+                }
+            }
+            ForOthers::Stray(stray) => {
+                let next = self.boxes.iter().cycle().nth(from + 1);
+                if let Some(mailbox) = next.filter(|mailbox| mailbox.strays.try_send(stray).is_ok()) {
+                    mailbox.event.notify();
+                }
             }
         }
     }
@@ -140,6 +164,22 @@ impl Drop for Running<'_> {
     }
 }
 
+/// Makes the hosts of these engines one group: they pass on neighbour updates and strays to each other.
+pub(crate) fn join(engines: &mut [Engine]) -> io::Result<Remote> {
+    let (mut remote, hosts) = (Remote { boxes: Vec::new() }, engines.len());
+    for (index, engine) in engines.iter_mut().enumerate() {
+        let (mailbox, inbox) = mailbox()?;
+        engine.host_mut().membership().join(index, hosts);
+        engine.attend_event(&mailbox.event, move |host, now| inbox.read(host, now));
+        remote.boxes.push(mailbox);
+    }
+    for (index, engine) in engines.iter_mut().enumerate() {
+        let remote = remote.clone();
+        engine.on_news_for_others(move |news| remote.pass_on(news, index));
+    }
+    Ok(remote)
+}
+
 /// A group of hosts that appears as one host to the network.
 ///
 /// The hosts must have the same interfaces, added in the same order, and the same addresses. If there are
@@ -156,18 +196,9 @@ impl Group {
     ///
     /// # Errors
     /// If the process may open no more descriptors.
-    pub fn new(engines: Vec<Engine>) -> io::Result<Self> {
-        let mut group = Self { engines, remote: Remote { boxes: Vec::new() } };
-        for engine in &mut group.engines {
-            let (mailbox, inbox) = mailbox()?;
-            engine.attend_event(&mailbox.event, move |host, now| inbox.read(host, now));
-            group.remote.boxes.push(mailbox);
-        }
-        for (index, engine) in group.engines.iter_mut().enumerate() {
-            let remote = group.remote.clone();
-            engine.on_neighbor_update(move |update| remote.tell(update, index));
-        }
-        Ok(group)
+    pub fn new(mut engines: Vec<Engine>) -> io::Result<Self> {
+        let remote = join(&mut engines)?;
+        Ok(Self { engines, remote })
     }
 
     /// Returns a handle that changes all hosts, also while they run.

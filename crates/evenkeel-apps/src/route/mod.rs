@@ -9,7 +9,6 @@ pub mod log;
 mod part;
 pub mod plan;
 pub mod report;
-mod reports;
 mod returning;
 pub mod router;
 pub mod rules;

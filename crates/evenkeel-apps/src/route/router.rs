@@ -17,9 +17,9 @@ use super::active_rules::{ActiveRules, Text};
 use super::error::RouterError;
 use super::links;
 use super::tables::{Place, Tables, Written};
-use super::text_error::alternatives;
 use crate::captures::Embedded;
-use crate::host_setup::SetupError;
+use crate::cores;
+use crate::host_setup::{NEIGHBOR_UPDATES, SetupError};
 use crate::link_plan::Link;
 
 /// The settings of a router.
@@ -28,8 +28,8 @@ pub struct Router {
     /// The links of the router, in the order of their interfaces.
     pub links: Vec<Link>,
     /// The processors that the router forwards on. Each has a host that is bound to it, with its share of the
-    /// flows of every link. With several processors, all links are `packet:NAME`. If empty, the router is one
-    /// host on the calling thread.
+    /// flows of every link. With several processors, all links are `packet:NAME` or `xdp:NAME`. If empty, the
+    /// router is one host on the calling thread.
     pub cores: Vec<usize>,
     /// The settings of the hosts: their receive architecture and limits. Forwarding is always on.
     pub config: Config,
@@ -49,10 +49,6 @@ pub struct Router {
     /// A capture of the packets that enter and leave by all links. Not possible with several cores.
     pub capture: Option<Embedded>,
 }
-
-/// Neighbour updates that a host keeps until it passes them on to the others: before it halts or within 20
-/// µs.
-const NEIGHBOR_UPDATES: usize = 256;
 
 /// The settings that a router reads again on request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -150,27 +146,16 @@ impl Router {
     }
 
     fn check_cores(&self) -> Result<(), RouterError> {
-        let usable = evenkeel::raw::cpu::cpus();
-        for (index, core) in self.cores.iter().enumerate() {
-            let problem = if !usable.contains(core) {
-                let usable: Vec<_> = usable.iter().map(ToString::to_string).collect();
-                format!("this process may run on {}", alternatives(usable.iter().map(String::as_str)))
-            } else if self.cores.iter().take(index).any(|other| other == core) {
-                "is given twice".to_owned()
-            } else {
-                continue;
-            };
-            return Err(RouterError::Cores(format!("core {core}: {problem}")));
-        }
+        cores::check(&self.cores).map_err(RouterError::Cores)?;
         if self.cores.len() > 1 && self.capture.is_some() {
             let what = "a capture is written by one host; give one core, or capture with `evenkeel monitor`";
             return Err(RouterError::Cores(what.to_owned()));
         }
         if self.cores.len() > 1
-            && let Some(link) = self.links.iter().find(|link| !matches!(link.device, DeviceSpec::Packet(_)))
+            && let Some(link) = self.links.iter().find(|link| !link.device.spreads_over_hosts())
         {
-            let what =
-                "only packet:NAME spreads its flows over several cores; give one core, or another link";
+            let what = "only packet:NAME and xdp:NAME spread their flows over several cores; give one core, \
+                        or another link";
             return Err(RouterError::Cores(format!("{link}: {what}")));
         }
         Ok(())

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::{iter, thread};
 
 use evenkeel::raw::device::{Address, DeviceSpec, refuse_kernel_forwarding};
+use evenkeel::raw::host::Host;
 use evenkeel::raw::kernel::FollowedTables;
 use evenkeel::raw::process::ProcessId;
 use evenkeel::raw::signal::hangup_events;
@@ -17,13 +18,13 @@ use super::error::RouterError;
 use super::log::{Log, LogHandle, SharedLog};
 use super::part::{Captured, Part, Screened};
 use super::report::{CoreReport, Line, Routed, Stall, lock};
-use super::reports::Reports;
 use super::returning::{self, Returning};
 use super::router::{Reread, Router, Say};
 use super::screen::{Report, Screening};
 use super::tables::{Place, Tables};
 use crate::host_setup::{Limits, Occasion, SetupError};
 use crate::link_plan::Link;
+use crate::reports::Reports;
 
 /// The longest interval between checks whether screening hangs and of the capture, if there is either. A
 /// check wakes the host.
@@ -136,7 +137,11 @@ impl Running {
         let mut next_watch = limits.every;
         let Self { group, cores, parts, telling } = &mut self;
         group.engines_mut().iter_mut().try_for_each(|engine| limits.publish(engine))?;
-        let mut reports = Reports::new(group.remote(), parts, start);
+        let describe = |part: &Arc<Mutex<Part>>| {
+            let part = Arc::clone(part);
+            move |host: &mut Host, now: Instant| lock(&part).describe(host, now, now.since(start))
+        };
+        let mut reports = Reports::new(group.remote(), parts.iter().map(describe));
         let beside = || {
             let elapsed = clock.now().since(start);
             let interval = next_watch.filter(|at| elapsed >= *at).map(|_| Occasion::Interval);

@@ -143,7 +143,7 @@ fn interface(name: Option<&str>, address: Option<IpAddress>, links: &[Place]) ->
     let index = match name {
         Some(name) => links.iter().position(|place| place.name == name).ok_or_else(|| {
             let names = links.iter().map(|place| place.name.as_str());
-            format!("no link is called `{name}`: there is {}", super::text_error::alternatives(names))
+            format!("no link is called `{name}`: there is {}", crate::text::alternatives(names))
         })?,
         None => links.iter().position(on_link).ok_or_else(|| {
             let address = address.map_or_else(String::new, |address| address.to_string());

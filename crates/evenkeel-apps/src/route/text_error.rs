@@ -35,17 +35,6 @@ impl fmt::Display for TextError {
 
 impl core::error::Error for TextError {}
 
-/// Returns alternatives as text: `a`, `a or b`, `a, b or c`.
-#[must_use]
-pub fn alternatives<'a>(all: impl IntoIterator<Item = &'a str>) -> String {
-    let all: Vec<&str> = all.into_iter().collect();
-    match all.split_last() {
-        None => "nothing".to_owned(),
-        Some((last, [])) => (*last).to_owned(),
-        Some((last, others)) => format!("{} or {last}", others.join(", ")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,11 +47,5 @@ mod tests {
             [place(0), place(1), place(2), place(4), place(99)],
             [(1, 1), (1, 2), (2, 1), (2, 2), (2, 5)]
         );
-    }
-
-    #[test]
-    fn alternatives_read_as_a_sentence() {
-        assert_eq!(alternatives(["a"]), "a");
-        assert_eq!(alternatives(["a", "b", "c"]), "a, b or c");
     }
 }

@@ -9,7 +9,7 @@ use super::session::{CHUNK, Progress, Service, Stream};
 ///
 /// It reads no more than it can write. So the receive window stops a peer that sends and does not read, and
 /// such a peer then costs nothing.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Echo {
     buffer: Box<[u8]>,
 }

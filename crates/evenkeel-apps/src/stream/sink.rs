@@ -6,7 +6,7 @@ use evenkeel::raw::wire::IpEndpoint;
 use super::session::{CHUNK, Progress, Service, Stream};
 
 /// A service that discards what it receives.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Sink {
     buffer: Box<[u8]>,
 }

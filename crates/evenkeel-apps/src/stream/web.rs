@@ -8,7 +8,7 @@ use super::session::{CHUNK, Progress, Service, Stream};
 use crate::http::{Document, HttpDate, Responder};
 
 /// A web service of one document.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Web {
     document: Document,
     buffer: Box<[u8]>,

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use clap::error::ErrorKind;
 use clap::{Command, CommandFactory as _, Parser as _};
-use evenkeel_apps::route::text_error::{TextError, alternatives};
+use evenkeel_apps::route::text_error::TextError;
+use evenkeel_apps::text::alternatives;
 use evenkeel_apps::text::read_text;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

@@ -1,5 +1,6 @@
 //! The configuration of a running host: interfaces, addresses, routes, neighbours.
 
+use super::membership::Membership;
 use super::run::Host;
 use crate::id::InterfaceId;
 use crate::interface::Interface;
@@ -157,13 +158,6 @@ impl Host {
         self.net.stack.neighbors(now)
     }
 
-    /// Removes and returns the oldest neighbour update that has not been passed on to the other hosts that
-    /// share this host's interfaces. Updates are kept only if [`crate::stack::Config::neighbor_updates`] is
-    /// set.
-    pub fn next_neighbor_update(&mut self) -> Option<NeighborUpdate> {
-        self.net.stack.next_neighbor_update()
-    }
-
     /// Sets the stack that shares this host's addresses. Sockets that are opened from now on reserve their
     /// ports there, under the lazy architectures. Neighbours are resolved there if the host's
     /// [`stack::Config`](crate::stack::Config::shared) says so.
@@ -182,6 +176,11 @@ impl Host {
     pub fn sync_neighbor(&mut self, update: NeighborUpdate, now: Instant) {
         self.net.with_stack(now, |stack, io| stack.sync_neighbor(update, io));
         self.net.output(now).transmit();
+    }
+
+    /// Returns this host as a member of a group of hosts that share interfaces and addresses.
+    pub const fn membership(&mut self) -> Membership<'_> {
+        Membership { host: self }
     }
 
     /// Adds an address to an interface. The prefix of the address is on-link from now on.

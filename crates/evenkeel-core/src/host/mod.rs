@@ -11,11 +11,13 @@
 //! | --- | --- |
 //! | starting, attaching and ending processes; calls from outside the host | `processes.rs` |
 //! | interfaces, addresses, routes, neighbours | `configure.rs` |
+//! | the host as a member of a group | `membership.rs` |
 //! | levels and work items | `work_item.rs` |
 //! | choosing, running and charging work items; halting | `run.rs` |
 //! | counters, bills, deadlines | `report.rs` |
 
 mod configure;
+mod membership;
 mod processes;
 mod report;
 mod run;
@@ -27,8 +29,10 @@ pub use crate::link::{AddInterfaceError, Traffic, Untaken};
 pub use crate::net::Uncalled;
 pub use crate::other_stack::{OtherStack, Resolved};
 pub use crate::process::NotAttached;
+pub use crate::stray::Stray;
 pub use crate::system::System;
 pub use crate::trigger::{Trigger, TriggerState};
+pub use membership::Membership;
 pub use run::Host;
 pub use work_item::{Completed, Level, Next};
 

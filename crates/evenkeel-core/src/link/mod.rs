@@ -16,13 +16,13 @@ use crate::context::Cx;
 use crate::drop::QueueDrop;
 use crate::frame::{Frame, PoolLimit};
 use crate::id::{ChannelId, InterfaceId, QueueId};
-use crate::interface::{Demultiplexer, Interface, Properties, RxQueue, TxQueue};
+use crate::interface::{Demultiplexer, Flows, Interface, Properties, RxQueue, TxQueue};
 use crate::ledger::Ledger;
 use crate::poll::{Gate, Poller, SourceId, Sources};
 use crate::receive::{DeviceWork, ReceivePath};
 use crate::refuser::Refuser;
+use crate::tcp::Fault;
 use crate::tcp::endpoint::{Egress, EgressSet};
-use crate::tcp::{Fault, FourTuple};
 use crate::time::{Duration, Instant};
 use crate::work::Work;
 
@@ -280,10 +280,9 @@ impl Links {
         links.any(|(link, number)| link.plan.is_on_interface() && InterfaceId(number).egress() == egress)
     }
 
-    /// Returns whether the segments that the peer of `flow` sends reach this host if they arrive by the
-    /// interface `id`.
-    pub(crate) fn receives(&self, id: InterfaceId, flow: &FourTuple) -> bool {
-        self.link(id).is_none_or(|link| link.interface.properties().flows.contains(flow))
+    /// Returns the flows whose frames arrive at this host by the interface `id`.
+    pub(crate) fn flows(&self, id: InterfaceId) -> Flows {
+        self.link(id).map_or(Flows::All, |link| link.interface.properties().flows)
     }
 
     /// Returns whether there is an interface whose frames the host puts into channels.

@@ -1,6 +1,7 @@
 //! Units of protocol input, wherever the architecture does it: software interrupt, polling thread, receive
 //! call, daemon, idle level.
 
+use super::others::Others;
 use super::state::Net;
 use super::tcp::Tcp;
 use crate::channel::{SegmentKind, Waiting};
@@ -11,7 +12,7 @@ use crate::id::{ChannelId, InterfaceId, ProcessId, QueueId};
 use crate::poll::Sources;
 use crate::ready::Kinds;
 use crate::screen::Verdict;
-use crate::stack::{Datagram, IcmpError, IpEndpoint, Quoted, Received, Reply, Transit};
+use crate::stack::{Datagram, IpEndpoint, Received, Reply, Transit};
 use crate::time::Instant;
 use crate::work::Work;
 
@@ -50,14 +51,7 @@ impl Net {
         match received {
             Some(Received::Datagram(datagram)) => self.dispatch(datagram, sources, now),
             Some(Received::Segment(packet)) => self.segments(now).input(packet, None),
-            Some(Received::IcmpError(IcmpError { quote, kind })) => match quote {
-                Quoted::Segment(quote) => self.segments(now).input_icmp_error(quote, kind),
-                Quoted::Datagram(tuple) => {
-                    if let Some(id) = self.rx.udp_socket_at(&tuple.local) {
-                        self.sockets.fail(id, &tuple, kind.into());
-                    }
-                }
-            },
+            Some(Received::IcmpError(error)) => Others::of(self).take_error(error, now),
             Some(Received::Transit(transit)) => self.transit(transit, sources, now),
             Some(Received::Control) | None => {}
         }
@@ -116,8 +110,10 @@ impl Net {
             None => Some(datagram),
         };
         if let Some(datagram) = refused {
-            self.with_stack(now, |stack, io| stack.port_unreachable(&datagram, io));
-            self.ledger.drop_input(UdpDrop::NoSocket, datagram.frames());
+            if !Others::of(self).hand_over(&datagram, now) {
+                self.with_stack(now, |stack, io| stack.port_unreachable(&datagram, io));
+                self.ledger.drop_input(UdpDrop::NoSocket, datagram.frames());
+            }
             datagram.recycle(&mut self.pool);
         }
     }

@@ -5,10 +5,12 @@ mod device;
 mod input;
 mod interfaces;
 mod offloads;
+mod others;
 mod output;
 mod state;
 mod tcp;
 
+pub(crate) use others::Others;
 pub(crate) use state::Net;
 pub use tcp::Uncalled;
 pub(crate) use tcp::{Listening, Owner, Tcp};

@@ -20,6 +20,7 @@ use crate::rx::{Channels, Receive};
 use crate::socket::Descriptor;
 use crate::sockets::{Readiness, Sockets};
 use crate::stack::{Datagram, Io, Stack};
+use crate::stray::Strays;
 use crate::tcp::Secret;
 use crate::time::{Duration, Instant};
 use crate::timed::Timed;
@@ -43,6 +44,8 @@ pub(crate) struct Net {
     /// The receive floor.
     pub(crate) rx: Receive,
     pub(crate) tcp: Tcp,
+    /// Packets for other hosts of the group.
+    pub(crate) strays: Strays,
     /// The destinations whose packets interfaces forward by themselves.
     pub(crate) offloads: Offloads,
 }
@@ -63,6 +66,7 @@ impl Net {
             links: Links::new(&config),
             rx: Receive::new(&config),
             tcp: Tcp::new(&config),
+            strays: Strays::default(),
             offloads: Offloads::default(),
             config,
         };
@@ -101,6 +105,7 @@ impl Net {
         self.stack.set_secret(secret);
         self.rx.table.set_secret(secret);
         self.tcp = Tcp::new(&self.config);
+        self.tcp.endpoint.leave_strays(self.strays.may_hand_over());
         self.tcp_channels().adapt_endpoint();
         true
     }
@@ -160,8 +165,8 @@ impl Net {
     /// Returns the way of segments, in and out.
     #[inline(always)]
     pub(in crate::net) fn segments(&mut self, now: Instant) -> Segments<'_> {
-        let Self { tcp, stack, links, pool, ledger, work, poller, .. } = self;
-        Segments { tcp, stack, links, cx: Cx { now, pool, ledger, work, poller } }
+        let Self { tcp, stack, links, strays, pool, ledger, work, poller, .. } = self;
+        Segments { tcp, stack, links, strays, cx: Cx { now, pool, ledger, work, poller } }
     }
 
     /// Returns the channels of TCP, to open and close some.

@@ -12,6 +12,7 @@ use crate::other_stack::Sharing;
 use crate::poll::Gate;
 use crate::queue::Queue;
 use crate::receive::DeviceWork;
+use crate::stray::Place;
 use crate::tcp::AddrPort;
 use crate::time::Instant;
 use crate::wire::IpAddress;
@@ -32,6 +33,8 @@ pub(crate) struct Receive {
     /// The port at which the search for a free one begins.
     pub(crate) next_port: u16,
     pub(crate) sharing: Sharing,
+    /// The place of the host in its group, on which its ports depend.
+    pub(crate) place: Place,
     /// The number of frames that may come for any queue after the one that has it pause its rings, without
     /// being lost: the smallest such room that there is.
     pub(crate) headroom_pkts: usize,
@@ -68,6 +71,7 @@ impl Receive {
             next_port: *config.tcp.ports.start(),
             dynamic_ports: config.tcp.ports.clone(),
             sharing: Sharing::default(),
+            place: Place::default(),
             headroom_pkts: usize::MAX,
             handover: Handover::default(),
         }
@@ -112,7 +116,7 @@ impl Receive {
         for _ in first..=last {
             let port = self.next_port;
             self.next_port = if port < last { port + 1 } else { first };
-            if port != 0 && !self.table.conflicts(address, port) {
+            if port != 0 && self.place.has_port(port) && !self.table.conflicts(address, port) {
                 return Some(port);
             }
         }

@@ -33,8 +33,8 @@ pub struct Config {
     /// about 100 bytes each.
     pub neighbors: usize,
     /// Neighbour updates kept until
-    /// [`Host::next_neighbor_update`](crate::host::Host::next_neighbor_update) takes them for other
-    /// hosts. 0: there are no others.
+    /// [`Membership::next_neighbor_update`](crate::host::Membership::next_neighbor_update) takes them for
+    /// other hosts. 0: there are no others.
     pub neighbor_updates: usize,
     /// Frames that may wait for one neighbour's address. 64: one IP packet of the largest size is 45 frames
     /// of a 1500-byte MTU. RFC 1122 2.3.2.2 asks for at least one, the latest.

@@ -7,7 +7,7 @@ use super::error::OutputError;
 use super::io::Io;
 use super::packet::{Packet, Payload};
 use super::route::path::Path;
-use crate::drop::TcpDrop;
+use crate::drop::{Reason, TcpDrop};
 use crate::frame::Pool;
 use crate::id::InterfaceId;
 use crate::ledger::Ledger;
@@ -56,6 +56,11 @@ impl TcpPacket {
         }
     }
 
+    /// Returns the frames that it came in, from their Ethernet headers on.
+    pub(crate) fn whole_frames(&self) -> impl Iterator<Item = &[u8]> {
+        self.payload.pieces().iter().map(|piece| piece.frame.bytes())
+    }
+
     /// Ends it as read by a program, or soon to be.
     pub(crate) fn deliver(self, ledger: &mut Ledger, pool: &mut Pool) {
         ledger.delivered += self.payload.frames();
@@ -69,7 +74,7 @@ impl TcpPacket {
     }
 
     /// Ends it as dropped.
-    pub(crate) fn drop(self, reason: TcpDrop, ledger: &mut Ledger, pool: &mut Pool) {
+    pub(crate) fn drop(self, reason: impl Into<Reason>, ledger: &mut Ledger, pool: &mut Pool) {
         ledger.drop_input(reason, self.payload.frames());
         self.payload.recycle(pool);
     }

@@ -105,6 +105,11 @@ impl Datagram {
         self.payload.len()
     }
 
+    /// Returns the frames that the datagram came in, from their Ethernet headers on.
+    pub(crate) fn whole_frames(&self) -> impl Iterator<Item = &[u8]> {
+        self.payload.pieces().iter().map(|piece| piece.frame.bytes())
+    }
+
     /// Returns whether the payload is empty, which UDP allows.
     #[must_use]
     pub fn is_empty(&self) -> bool {

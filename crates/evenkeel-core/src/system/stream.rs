@@ -5,6 +5,7 @@ use core::num::NonZeroU8;
 use super::handle::handle;
 use super::state::System;
 use crate::id::{Fd, ProcessId, SocketId};
+use crate::interface::Flows;
 use crate::net::{Net, Owner};
 use crate::socket::{BadDescriptor, ConnectError, ConnectOptions, Descriptor, Stream, StreamError};
 use crate::tcp::connection::{Info, StreamOption};
@@ -72,8 +73,12 @@ impl TcpStream {
         net.tcp_channels().reserve_segments().map_err(|_| ConnectError::Full)?;
         let socket = net.sockets.reserve(Some(owner), false, &mut net.work)?;
         let tuple = |port| FourTuple::new((address, port), (to.addr, to.port));
-        let port_fits =
-            |port| route.interface().is_none_or(|interface| net.links.receives(interface, &tuple(port)));
+        let flows = route.interface().map_or(Flows::All, |interface| net.links.flows(interface));
+        let place = net.strays.place();
+        let port_fits = |port| match flows {
+            Flows::All => place.has_port(port),
+            Flows::Share { .. } => flows.contains(&tuple(port)),
+        };
         let opening =
             Opening { mss, options: options.stream, data: options.data, port_fits: Some(&port_fits) };
         let connected = net.tcp.endpoint.connect_as(tuple(options.port), &opening, now);

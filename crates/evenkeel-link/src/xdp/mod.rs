@@ -16,7 +16,7 @@
 //! | `rings.rs` | channels with rings of their own: the demultiplexer |
 //! | `offload.rs`, `features.rs` | packets that the program forwards; devices by which it can |
 //! | `witness.rs` | noticing the end of the device and of the program |
-//! | `program.rs`, `program/` | the XDP program, `bpf/demux.c`; its copy of the host's table |
+//! | `program.rs`, `program/` | the XDP program, `bpf/demux.c`; its copy of the host's table; several hosts |
 //!
 //! While a flood fills the ring of a listener, the program answers SYNs by SYN cookies: `bpf/cookies.h`.
 //!
@@ -59,9 +59,9 @@ use rustix::event::epoll;
 
 use self::buffers::Buffers;
 use self::features::takes_redirected;
-use self::marks::SLOTS;
+use self::marks::{Mark, SLOTS};
 use self::offload::Forwarder;
-use self::program::{Program, Sharing, Taken};
+use self::program::{Program, Sharing, Spread, Taken};
 use self::queue::{Ahead, GATHERED_PKTS, Queue, Received, SharedUmem};
 use self::rings::{OnQueue, Rings};
 use self::socket::{DeviceQueue, First};
@@ -134,7 +134,7 @@ pub struct Xdp {
     program: Arc<Mutex<Program>>,
     witness: Witness,
     device: Arc<NetDevice>,
-    _claim: Option<Claim>,
+    _claim: Option<Arc<Claim>>,
 }
 
 impl Xdp {
@@ -143,6 +143,19 @@ impl Xdp {
     /// # Errors
     /// [`LinkError`] says what to do; nothing is left behind.
     pub fn open(name: &str, options: &XdpOptions) -> Result<Self, LinkError> {
+        let mut hosts = Self::open_queues(name, options, 1)?;
+        hosts.pop().ok_or_else(|| LinkError::FewQueues { name: name.to_owned(), queues: 0, hosts: 1 })
+    }
+
+    /// Takes over the device as one interface for each of `hosts` hosts. They share its queues and its
+    /// hardware address. Each has an XDP program with tables of its own, so none waits for another. A frame
+    /// comes to the host that has its queue.
+    ///
+    /// # Errors
+    /// Those of [`Xdp::open`]. [`LinkError::FewQueues`] if there are fewer queues than hosts.
+    /// [`LinkError::OneHost`] if the kernel is to share its addresses, or all frames are to be taken.
+    pub fn open_queues(name: &str, options: &XdpOptions, hosts: usize) -> Result<Vec<Self>, LinkError> {
+        let hosts = hosts.max(1);
         let device = NetDevice::open(name)?;
         let (index, kernel_address, mtu) = (device.index()?, device.address()?, device.mtu()?);
         if !device.is_up()? {
@@ -151,9 +164,12 @@ impl Xdp {
         let max = Buffers::Several.mtu_max();
         let too_large = || LinkError::Jumbo { name: name.to_owned(), mtu, max };
         let buffers = Buffers::for_mtu(mtu).ok_or_else(too_large)?;
+        if hosts > 1 && (options.shared || options.everything) {
+            return Err(LinkError::OneHost { name: name.to_owned() });
+        }
         let opening = Opening { device: Arc::new(device), index, kernel_address, mtu, buffers, options };
         if options.everything {
-            return opening.open(kernel_address, None);
+            return opening.open(kernel_address, None, hosts);
         }
         let address = if options.shared { Address::Device } else { options.address };
         let address = address.on(name, kernel_address).map_err(LinkError::random)?;
@@ -161,7 +177,7 @@ impl Xdp {
             LinkError::Claimed { name, .. } => LinkError::Taken { name },
             other => other,
         })?;
-        opening.open(address, Some(claim))
+        opening.open(address, Some(claim), hosts)
     }
 }
 
@@ -175,40 +191,109 @@ struct Opening<'a> {
     options: &'a XdpOptions,
 }
 
+/// The first sockets of a host's queues.
+#[derive(Debug, Default)]
+struct HostQueues {
+    awake: Awake,
+    firsts: Vec<(DeviceQueue, First)>,
+}
+
+/// A host's part of a device, whose program is not attached yet.
+struct Part {
+    queues: HostQueues,
+    program: Program,
+    marks: Vec<Mark>,
+    forwarder: Option<Forwarder>,
+}
+
 impl Opening<'_> {
-    fn open(self, address: EthernetAddress, claim: Option<Claim>) -> Result<Xdp, LinkError> {
-        let Self { kernel_address, mtu, buffers, .. } = self;
-        let name = self.device.name();
-        let fail = |source| self.fail(source);
-        let everything = self.options.everything;
-        let shares_mac = address == kernel_address && !everything;
-        let witness = Witness::open(self.index, shares_mac).map_err(fail)?;
-        let ring_pkts = self.options.ring_pkts.clamp(64, FILL_PKTS / 2).next_power_of_two();
-        let awake = Awake::default();
-        let firsts = self.first_sockets(ring_pkts, &awake)?;
-        let mut program = match everything {
-            true => Program::load(Taken::Everything, Sharing::Nothing, buffers),
-            false if self.options.offload => {
-                Program::load(Taken::NotForwarded, self.sharing(address), buffers)
+    fn open(
+        self,
+        address: EthernetAddress,
+        claim: Option<Claim>,
+        hosts: usize,
+    ) -> Result<Vec<Xdp>, LinkError> {
+        let witness = self.witness(address)?;
+        let mut parts = Vec::new();
+        for queues in self.first_sockets(hosts)? {
+            parts.push(self.part(queues, address)?);
+        }
+        if hosts > 1 {
+            let spread = Spread::load(self.buffers)?;
+            for Part { program, queues, .. } in &mut parts {
+                let numbers = queues.firsts.iter().map(|(at, _)| at.queue).collect();
+                program.share(spread.clone(), numbers)?;
             }
-            false => Program::load(Taken::Ours, self.sharing(address), buffers),
+        }
+        if let Some(Part { program, .. }) = parts.first_mut() {
+            program.attach(self.device.name())?;
+        }
+        self.watch(&witness, address)?;
+        let claim = claim.map(Arc::new);
+        let mut first = Some(witness);
+        let finish = |part| {
+            // One host keeps the program of all attached. The others only notice the end of the device.
+            let witness = first.take().map_or_else(|| self.witness(self.kernel_address), Ok)?;
+            self.finish(part, witness, address, claim.clone())
+        };
+        parts.into_iter().map(finish).collect()
+    }
+
+    /// Opens a packet socket that notices the end of the device.
+    fn witness(&self, address: EthernetAddress) -> Result<Witness, LinkError> {
+        Witness::open(self.index, self.shares_mac(address)).map_err(|source| self.fail(source))
+    }
+
+    /// Lets a witness notice that the program, which is attached, no longer takes the frames it should.
+    fn watch(&self, witness: &Witness, address: EthernetAddress) -> Result<(), LinkError> {
+        let watched = match self.shares_mac(address) {
+            _ if self.options.everything => witness.watch_everything(),
+            true => Ok(()),
+            false => witness.watch(address),
+        };
+        watched.map_err(|source| self.fail(source))
+    }
+
+    fn shares_mac(&self, address: EthernetAddress) -> bool {
+        address == self.kernel_address && !self.options.everything
+    }
+
+    fn ring_pkts(&self) -> usize {
+        self.options.ring_pkts.clamp(64, FILL_PKTS / 2).next_power_of_two()
+    }
+
+    /// Loads a program for the queues of a host.
+    fn part(&self, queues: HostQueues, address: EthernetAddress) -> Result<Part, LinkError> {
+        let mut program = match self.options.everything {
+            true => Program::load(Taken::Everything, Sharing::Nothing, self.buffers),
+            false if self.options.offload => {
+                Program::load(Taken::NotForwarded, self.sharing(address), self.buffers)
+            }
+            false => Program::load(Taken::Ours, self.sharing(address), self.buffers),
         }?;
         let forwarder = self.options.offload.then(|| Forwarder::take(program.object())).transpose()?;
         program.apply(Change::Hardware(address))?;
-        program.set_mtu(mtu)?;
+        program.set_mtu(self.mtu)?;
         let mut marks = Vec::new();
-        for (at, first) in &firsts {
-            marks.push(program.set_socket(at.queue, 0, first.socket.as_fd(), ring_pkts)?);
+        for (at, first) in &queues.firsts {
+            marks.push(program.set_socket(at.queue, 0, first.socket.as_fd(), self.ring_pkts())?);
         }
-        program.attach(name)?;
+        Ok(Part { queues, program, marks, forwarder })
+    }
+
+    /// Makes an interface of a host's part, once the program is attached.
+    fn finish(
+        &self,
+        part: Part,
+        witness: Witness,
+        address: EthernetAddress,
+        claim: Option<Arc<Claim>>,
+    ) -> Result<Xdp, LinkError> {
+        let fail = |source| self.fail(source);
+        let Part { queues: HostQueues { awake, firsts }, mut program, marks, forwarder } = part;
         // Some drivers can do that only when they have a program.
-        let offload_device = self.takes_redirected(buffers);
+        let offload_device = self.takes_redirected(self.buffers);
         program.answer_by(self.takes_redirected(Buffers::One))?;
-        match shares_mac {
-            _ if everything => witness.watch_everything().map_err(fail)?,
-            true => {}
-            false => witness.watch(address).map_err(fail)?,
-        }
         let program = Arc::new(Mutex::new(program));
         let events =
             Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| fail(error.into()))?);
@@ -225,7 +310,7 @@ impl Opening<'_> {
             transmit.get_or_insert(Transmit { ring, umem, socket, device: Arc::clone(&self.device) });
         }
         let transmit = transmit.ok_or(io::ErrorKind::NotFound).map_err(|error| fail(error.into()))?;
-        let room_pkts = FILL_PKTS - ring_pkts - SPARE_PKTS;
+        let room_pkts = FILL_PKTS - self.ring_pkts() - SPARE_PKTS;
         let rings = Rings::new(
             Arc::clone(&program),
             on_queues,
@@ -236,17 +321,17 @@ impl Opening<'_> {
             Arc::clone(&events),
         );
         // Each ring of a queue may have gathered some that the host has not taken yet.
-        let gathered_pkts = match buffers {
+        let gathered_pkts = match self.buffers {
             Buffers::One => 0,
             Buffers::Several => GATHERED_PKTS * SLOTS as usize * queues.len(),
         };
         let properties = Properties {
-            mtu,
+            mtu: self.mtu,
             queues: queues.len(),
             transmit_batch: CALL_PKTS,
             buffers: IN_TRANSIT_PKTS + gathered_pkts,
             offload_device,
-            ..Properties::new(name, address)
+            ..Properties::new(self.device.name(), address)
         };
         Ok(Xdp {
             index: self.index.unsigned_abs(),
@@ -254,13 +339,13 @@ impl Opening<'_> {
             status,
             queues,
             transmit,
-            rings: (!everything).then_some(rings),
+            rings: (!self.options.everything).then_some(rings),
             forwarder,
             events,
             counters: KernelCounters::open(&self.device),
             program,
             witness,
-            device: self.device,
+            device: Arc::clone(&self.device),
             _claim: claim,
         })
     }
@@ -291,35 +376,44 @@ impl Opening<'_> {
         self.buffers == Buffers::Several && is_refused && opens_others()
     }
 
-    /// Opens the first socket of each queue that was asked for, or of each that the device has.
-    fn first_sockets(&self, ring_pkts: usize, awake: &Awake) -> Result<Vec<(DeviceQueue, First)>, LinkError> {
-        let index = self.index.unsigned_abs();
-        let open = |queue: u32| {
-            let at = DeviceQueue { index, queue };
-            match First::open(at, self.buffers, ring_pkts as u32, awake.clone()) {
-                Ok(first) => Ok(Some((at, first))),
-                Err(error) if self.lacks_several(at, &error) => Err(LinkError::OneBuffer {
-                    name: self.device.name().to_owned(),
-                    mtu: self.mtu,
-                    max: Buffers::One.mtu_max(),
-                }),
-                // The kernel has no queue of this number.
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(None),
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Err(LinkError::LockedMemory {
-                    name: self.device.name().to_owned(),
-                    mib: mib(self.buffers),
-                }),
-                Err(error) => Err(self.fail(error)),
+    /// Opens the first socket of each queue that was asked for, or of each that the device has. Hosts have
+    /// the queues in turn.
+    fn first_sockets(&self, hosts: usize) -> Result<Vec<HostQueues>, LinkError> {
+        let mut all: Vec<_> = core::iter::repeat_with(HostQueues::default).take(hosts).collect();
+        let named = &self.options.queues;
+        let numbers = if named.is_empty() { &(0..QUEUES_MAX as u32).collect() } else { named };
+        let mut opened = 0;
+        for (&queue, host) in numbers.iter().take(QUEUES_MAX).zip((0..hosts).cycle()) {
+            match self.first_socket(queue, &all[host].awake)? {
+                Some(first) => all[host].firsts.push(first),
+                None if named.is_empty() => break,
+                None => return Err(LinkError::NoQueue { name: self.device.name().to_owned(), queue }),
             }
-        };
-        let named = self.options.queues.iter().take(QUEUES_MAX).map(|&queue| {
-            let none = || LinkError::NoQueue { name: self.device.name().to_owned(), queue };
-            open(queue)?.ok_or_else(none)
-        });
-        if !self.options.queues.is_empty() {
-            return named.collect();
+            opened += 1;
         }
-        (0..QUEUES_MAX as u32).map_while(|queue| open(queue).transpose()).collect()
+        if opened < hosts {
+            return Err(LinkError::FewQueues { name: self.device.name().to_owned(), queues: opened, hosts });
+        }
+        Ok(all)
+    }
+
+    /// Opens the first socket of a queue. `None` if the device has no such queue.
+    fn first_socket(&self, queue: u32, awake: &Awake) -> Result<Option<(DeviceQueue, First)>, LinkError> {
+        let at = DeviceQueue { index: self.index.unsigned_abs(), queue };
+        match First::open(at, self.buffers, self.ring_pkts() as u32, awake.clone()) {
+            Ok(first) => Ok(Some((at, first))),
+            Err(error) if self.lacks_several(at, &error) => Err(LinkError::OneBuffer {
+                name: self.device.name().to_owned(),
+                mtu: self.mtu,
+                max: Buffers::One.mtu_max(),
+            }),
+            // The kernel has no queue of this number.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(None),
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                Err(LinkError::LockedMemory { name: self.device.name().to_owned(), mib: mib(self.buffers) })
+            }
+            Err(error) => Err(self.fail(error)),
+        }
     }
 }
 

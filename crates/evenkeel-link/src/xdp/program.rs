@@ -8,34 +8,25 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
 use aya::maps::{DevMap, MapData, PerCpuArray, XskMap};
-use aya::programs::links::FdLink;
-use aya::programs::{ProgramError, Xdp, XdpMode};
-use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
+use aya::{Ebpf, EbpfLoader};
 use evenkeel_core::demux::Change;
 use evenkeel_core::drop::{IpDrop, LinkDrop, Reason, TcpDrop};
 use evenkeel_core::id::ChannelId;
 
+pub(crate) use self::attached::Mode;
+use self::attached::{Attached, OBJECT, attach, load, xdp};
+pub(super) use self::spread::Spread;
 pub(crate) use self::table::Sharing;
 use self::table::Table;
 pub(super) use self::table::{End, end, octets};
 use super::buffers::Buffers;
 use super::marks::{Mark, Marks, SLOTS};
-use crate::bpf::{CAPABILITIES, error_of, missing, os_error, take_array, take_map};
+use crate::bpf::{error_of, missing, take_array, take_map};
 use crate::error::LinkError;
-use crate::netdev::device_index;
 
+mod attached;
+mod spread;
 mod table;
-
-static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/demux.o");
-
-/// The place where the program runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// In the driver, before the kernel has made a packet of the frame.
-    Native,
-    /// Behind the driver, which has no XDP or refuses it: the kernel allocates a packet for each frame first.
-    Generic,
-}
 
 /// The frames that the program takes from the kernel, by its name in the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,35 +63,29 @@ const REASONS: [Reason; 6] = [
     Reason::Tcp(TcpDrop::Cookie),
 ];
 
+/// The place where a program gets its frames.
+#[derive(Debug)]
+enum Place {
+    /// At the device itself, once it is attached there.
+    Device(Option<Attached>),
+    /// At these queues of a device that several hosts share.
+    Queues(Spread, Vec<u32>),
+}
+
 /// A loaded XDP program with its maps.
 pub(crate) struct Program {
     object: Ebpf,
     name: &'static str,
-    /// Detaches the program when it is dropped.
-    link: Option<FdLink>,
+    place: Place,
     sockets: XskMap<MapData>,
     counters: PerCpuArray<MapData, u64>,
     marks: Arc<Marks>,
     table: Table,
 }
 
-/// Loads a program. A signal ends the kernel's check of it, which takes a fraction of a second: then there is
-/// another attempt.
-fn load(program: &mut Xdp) -> Result<(), ProgramError> {
-    const ATTEMPTS: usize = 10;
-    let mut loaded = program.load();
-    for _ in 1..ATTEMPTS {
-        match &loaded {
-            Err(error) if os_error(error) == Some(libc::EAGAIN) => loaded = program.load(),
-            _ => break,
-        }
-    }
-    loaded
-}
-
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Program").field("link", &self.link).finish_non_exhaustive()
+        f.debug_struct("Program").field("place", &self.place).finish_non_exhaustive()
     }
 }
 
@@ -129,14 +114,14 @@ impl Program {
         let name = taken.program(buffers);
         let mut object =
             EbpfLoader::new().load(OBJECT).map_err(|error| error_of("load the XDP program", error))?;
-        let program = Self::xdp(&mut object, name)?;
+        let program = xdp(&mut object, name)?;
         load(program).map_err(|error| error_of("load the XDP program", error))?;
         Ok(Self {
             sockets: take_map(&mut object, "sockets")?,
             counters: take_map(&mut object, "counters")?,
             marks: Self::marks(&mut object)?,
             table: Table::new(&mut object, sharing)?,
-            link: None,
+            place: Place::Device(None),
             object,
             name,
         })
@@ -148,44 +133,33 @@ impl Program {
         marks.map_err(|error| error_of("map the memory of the XDP program", error))
     }
 
-    /// Attaches the program to a device: in its driver, or behind it if the driver refuses.
-    pub(crate) fn attach(&mut self, device: &str) -> Result<Mode, LinkError> {
-        if self.attach_in(device, XdpMode::Driver).is_ok() {
-            return Ok(Mode::Native);
-        }
-        match self.attach_in(device, XdpMode::Skb) {
-            Ok(()) => Ok(Mode::Generic),
-            // The kernel has another program there, in the other mode.
-            Err(LinkError::Os { source, .. }) if source.raw_os_error() == Some(libc::EEXIST) => {
-                Err(LinkError::Busy { name: device.to_owned() })
-            }
-            Err(LinkError::Os { source, .. }) => {
-                Err(LinkError::of_device(device, "attach an XDP program to", CAPABILITIES, source))
-            }
-            Err(other) => Err(other),
-        }
+    /// Makes the program the one of a host that shares its device with others, for the frames of these
+    /// queues.
+    pub(super) fn share(&mut self, spread: Spread, queues: Vec<u32>) -> Result<(), LinkError> {
+        spread.join(&queues, xdp(&mut self.object, self.name)?)?;
+        self.place = Place::Queues(spread, queues);
+        Ok(())
     }
 
-    fn attach_in(&mut self, device: &str, mode: XdpMode) -> Result<(), LinkError> {
-        const WHAT: &str = "attach an XDP program";
-        let index = device_index(device)?;
-        let xdp = Self::xdp(&mut self.object, self.name)?;
-        let id = xdp.attach_to_if_index(index, mode).map_err(|error| error_of(WHAT, error))?;
-        let link = xdp.take_link(id).map_err(|error| error_of(WHAT, error))?;
-        // Kernels before 5.9 have no such links. A program that is attached otherwise stays if the process is
-        // killed.
-        self.link = Some(FdLink::try_from(link).map_err(|error| error_of(WHAT, error))?);
-        Ok(())
+    /// Attaches the program to a device: in its driver, or behind it if the driver refuses. With the hosts
+    /// that share the device, it attaches the program of all.
+    pub(crate) fn attach(&mut self, device: &str) -> Result<Mode, LinkError> {
+        match &mut self.place {
+            Place::Queues(spread, _) => spread.attach(device),
+            Place::Device(attached) => {
+                let (mode, link) = attach(&mut self.object, self.name, device)?;
+                *attached = Some(link);
+                Ok(mode)
+            }
+        }
     }
 
     /// Detaches the program: the kernel gets all frames again. Frames in rings stay there.
     pub(crate) fn detach(&mut self) {
-        self.link = None;
-    }
-
-    fn xdp<'a>(object: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp, LinkError> {
-        let program = object.program_mut(name).ok_or_else(|| missing(name))?;
-        program.try_into().map_err(|error| error_of("load the XDP program", error))
+        match &mut self.place {
+            Place::Device(attached) => *attached = None,
+            Place::Queues(spread, _) => spread.detach(),
+        }
     }
 
     /// Sets the AF_XDP socket that gets the frames of a queue for a slot. Its ring, of `ring_pkts`, is empty.
@@ -242,6 +216,14 @@ impl Program {
             of_cpus.map_or(0, |of_cpus| of_cpus.iter().sum())
         };
         (0..).zip(REASONS).map(|(number, reason)| (reason, sum(number))).collect()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if let Place::Queues(spread, queues) = &self.place {
+            spread.leave(queues);
+        }
     }
 }
 

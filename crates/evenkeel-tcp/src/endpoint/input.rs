@@ -148,9 +148,19 @@ impl<'e, R: Copy> Input<'e, R> {
     fn offer_to_listener(&mut self, hash: TupleHash, arrival: &Arrival<'_>) -> Fate {
         let (state, tuple) = (&mut *self.state, arrival.tuple);
         let Some((at, id)) = state.listeners.at_endpoint(&tuple.local) else {
+            if state.leaves_strays {
+                return Fate::Stray;
+            }
             state.answers.refuse(tuple, &arrival.segment, &mut state.counters, arrival.now);
             return Fate::Dropped(TcpDrop::NoSocket);
         };
+        let opens = arrival.segment.header.flags.opens();
+        if state.leaves_strays && !opens {
+            let listener = state.listeners.get(&at);
+            if !listener.is_some_and(|listener| listener.expects(hash, arrival)) {
+                return Fate::Stray;
+            }
+        }
         if state.connections.is_full() {
             // A handshake that is completed now would be forgotten. The peer will try again.
             state.counters.count(Counter::ListenDrops);

@@ -166,6 +166,26 @@ impl<R: Copy> Endpoint<R> {
         self.state.connections.find(tuple)
     }
 
+    /// Leaves segments of no connection to other hosts with the same addresses, from now on or no longer:
+    /// they have [`Fate::Stray`], and no reset answers them. Segments that open connections for a listener
+    /// are not among them.
+    pub const fn leave_strays(&mut self, leaves_strays: bool) {
+        self.state.leaves_strays = leaves_strays;
+    }
+
+    /// Returns whether segments of no connection are left to other hosts.
+    #[must_use]
+    pub const fn leaves_strays(&self) -> bool {
+        self.state.leaves_strays
+    }
+
+    /// Returns whether there is a connection, which may be half-open, between these two ends.
+    #[must_use]
+    pub fn has(&self, tuple: &FourTuple) -> bool {
+        let listener = || self.state.listeners.get(&self.listener_for(&tuple.local)?);
+        self.state.connections.find(tuple).is_some() || listener().is_some_and(|it| it.has(tuple))
+    }
+
     /// Makes [`Endpoint::poll_ended`] report connections that are over from now on.
     pub fn report_ends(&mut self) {
         self.state.ended.get_or_insert_default();

@@ -48,6 +48,8 @@ pub(super) struct EndpointState<R> {
     /// Connections that are over, for [`Endpoint::poll_ended`](super::Endpoint::poll_ended); `None` unless
     /// the user asked for them.
     pub(super) ended: Option<VecDeque<(Id, FourTuple)>>,
+    /// Whether segments of no connection are left to other hosts.
+    pub(super) leaves_strays: bool,
     pub(super) counters: Counters,
 }
 
@@ -70,6 +72,7 @@ impl<R: Copy> EndpointState<R> {
             holes: Holes::default(),
             ports: Ports::default(),
             ended: None,
+            leaves_strays: false,
             counters: Counters::new(),
             config,
         }

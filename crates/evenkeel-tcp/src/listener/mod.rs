@@ -322,6 +322,16 @@ impl Listener {
         self.half_open.len()
     }
 
+    /// Returns whether a segment that opens no connection is of a handshake that has begun here.
+    pub(crate) fn expects(&self, hash: TupleHash, arrival: &Arrival<'_>) -> bool {
+        self.half_open.find_hashed(hash, &arrival.tuple).is_some() || self.brings_cookie(arrival)
+    }
+
+    /// Returns whether a half-open connection is between these ends.
+    pub(crate) fn has(&self, tuple: &FourTuple) -> bool {
+        self.half_open.find(tuple).is_some()
+    }
+
     /// Handles a segment for this listener.
     pub fn handle_segment(&mut self, arrival: &Arrival<'_>, counters: &mut Counters) -> Reaction {
         self.handle_hashed(self.half_open.hash(&arrival.tuple), arrival, counters)

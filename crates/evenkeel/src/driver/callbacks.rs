@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use evenkeel_core::host::Host;
+use evenkeel_core::host::{Host, Stray};
 use evenkeel_core::stack::NeighborUpdate;
 use evenkeel_core::time::Instant;
 use evenkeel_link::EventFd;
@@ -10,10 +10,19 @@ use evenkeel_link::EventFd;
 /// The callback for a readable descriptor. It returns whether more work remains.
 pub(crate) type Attend = Box<dyn FnMut(&mut Host, Instant) -> bool + Send>;
 
-/// The callback that receives neighbour updates.
-type Tell = Box<dyn FnMut(NeighborUpdate) + Send>;
+/// News from a host for the other hosts of its group.
+#[derive(Debug)]
+pub(crate) enum ForOthers {
+    /// A change of a neighbour, for all other hosts.
+    Neighbor(NeighborUpdate),
+    /// A packet without a socket, for the next host.
+    Stray(Stray),
+}
 
-/// Callbacks for readable descriptors and for neighbour updates.
+/// The callback that receives news for other hosts.
+type Tell = Box<dyn FnMut(ForOthers) + Send>;
+
+/// Callbacks for readable descriptors and for news for other hosts.
 #[derive(Default)]
 pub(crate) struct Callbacks {
     attended: Vec<Attended>,
@@ -58,8 +67,8 @@ impl Callbacks {
         self.attended.push(Attended { index, event, attend, readable: false, more: false });
     }
 
-    /// Registers the callback that receives neighbour updates.
-    pub(crate) fn on_neighbor_update(&mut self, tell: impl FnMut(NeighborUpdate) + Send + 'static) {
+    /// Registers the callback that receives news for the other hosts of the group.
+    pub(crate) fn on_news_for_others(&mut self, tell: impl FnMut(ForOthers) + Send + 'static) {
         self.tell = Some(Box::new(tell));
     }
 
@@ -91,11 +100,14 @@ impl Callbacks {
         has_served
     }
 
-    /// Passes the host's neighbour updates on.
-    pub(crate) fn pass_on_neighbor_updates(&mut self, host: &mut Host) {
+    /// Passes the host's neighbour updates and strays on.
+    pub(crate) fn pass_on_news(&mut self, host: &mut Host) {
         let Some(tell) = &mut self.tell else { return };
-        while let Some(update) = host.next_neighbor_update() {
-            tell(update);
+        while let Some(update) = host.membership().next_neighbor_update() {
+            tell(ForOthers::Neighbor(update));
+        }
+        while let Some(stray) = host.membership().next_stray() {
+            tell(ForOthers::Stray(stray));
         }
     }
 }

@@ -78,6 +78,7 @@ impl Driver {
         call: impl FnOnce(&mut System<'_>) -> T,
     ) -> Result<T, NotAttached> {
         let result = self.units.enter(process, call)?;
+        self.pass_on_news();
         self.wake_early_sleeper();
         Ok(result)
     }
@@ -91,6 +92,7 @@ impl Driver {
         call: impl FnOnce(&mut System<'_>) -> T,
     ) -> Result<(T, bool), NotAttached> {
         let result = self.units.enter(process, call)?;
+        self.pass_on_news();
         let Some(until) = self.outside.sleeper.rests_until() else { return Ok((result, false)) };
         let (now, host) = (self.units.now(), &self.units.host);
         if self.units.halt_until(now).is_none_or(|exact| exact < until) || host.peek(now).is_some() {
@@ -109,8 +111,15 @@ impl Driver {
         call: impl FnOnce(&mut System<'_>) -> T,
     ) -> Result<(T, bool), NotAttached> {
         let result = self.units.enter(process, call)?;
+        self.pass_on_news();
         let until = self.outside.sleeper.rests_until();
         Ok((result, until.is_some_and(|until| self.has_work_before(until))))
+    }
+
+    /// Passes on what the host has for other hosts of its group. A thread that drives does so before it
+    /// sleeps, and a thread beside it after its calls, which may leave the sleeper asleep.
+    fn pass_on_news(&mut self) {
+        self.outside.callbacks.pass_on_news(&mut self.units.host);
     }
 
     /// Begins the rest of an event loop, after turns that have left nothing to do. The event loop wakes at
@@ -189,6 +198,7 @@ impl Driver {
 
     /// Returns the action that an event loop takes when the host has halted.
     pub(super) fn next(&mut self, now: Instant) -> Next {
+        self.pass_on_news();
         // A core that spins is awake, so no other thread has to write to a descriptor to wake it.
         if self.units.halt_until(now).is_none() || self.outside.callbacks.has_more() {
             return Next::Again;
@@ -258,6 +268,7 @@ impl Driver {
             };
         }
         self.units.host.start_output(now);
+        self.pass_on_news();
         self.units.host.run_down_to(driven_down_to);
         if is_done { self.wake_early_sleeper() } else { self.outside.wake_sleeper() }
     }
@@ -266,6 +277,7 @@ impl Driver {
     pub(crate) fn stand_in(&mut self, process: ProcessId) {
         let now = self.units.now();
         self.units.host.stand_in(process, now);
+        self.pass_on_news();
         self.wake_early_sleeper();
     }
 

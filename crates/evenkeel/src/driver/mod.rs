@@ -16,6 +16,7 @@ mod rest;
 mod units;
 mod watched;
 
+pub(crate) use callbacks::ForOthers;
 pub(crate) use drive::Driver;
 pub use replacer::Replacer;
 pub use rest::Rest;

@@ -182,11 +182,11 @@ impl Outside {
         self.look(units, now)
     }
 
-    /// Exchanges with the host what needs no system call: passes on its conflicts and neighbour updates, and
-    /// replaces removed devices.
+    /// Exchanges with the host what needs no system call: passes on its conflicts and its news for other
+    /// hosts, and replaces removed devices.
     pub(crate) fn settle(&mut self, host: &mut Host, now: Instant) {
         self.devices.report_conflicts(host);
-        self.callbacks.pass_on_neighbor_updates(host);
+        self.callbacks.pass_on_news(host);
         self.devices.replace(&mut self.halt, host, now);
     }
 

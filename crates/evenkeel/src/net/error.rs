@@ -30,9 +30,12 @@ impl Error {
     fn named_errno(&self) -> (Errno, &'static str) {
         match self {
             Self::NotAttached(_) | Self::BadDescriptor(_) => (Errno::BADF, "EBADF"),
-            Self::Spec(_) | Self::NoDevice(_) | Self::Address(_) | Self::Interface(_) | Self::Route(_) => {
-                (Errno::INVAL, "EINVAL")
-            }
+            Self::Spec(_)
+            | Self::NoDevice(_)
+            | Self::OneHost(_)
+            | Self::Address(_)
+            | Self::Interface(_)
+            | Self::Route(_) => (Errno::INVAL, "EINVAL"),
             Self::Follow(FollowError::NoAddress(_)) => (Errno::ADDRNOTAVAIL, "EADDRNOTAVAIL"),
             Self::Follow(_) => (Errno::INVAL, "EINVAL"),
             Self::Link(error) => of_link(error),

@@ -5,6 +5,7 @@
 mod cookies;
 mod counted;
 mod faults;
+mod hosts;
 mod kernel;
 mod shared;
 

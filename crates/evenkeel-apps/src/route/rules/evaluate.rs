@@ -12,7 +12,8 @@ use super::names::TCP;
 use super::rule::{Action, Changes, Host, HostSet, Hosts, LinkPart, Part, Rule, RuleSet, Side};
 use super::table::Table;
 use super::tally::Counters;
-use crate::route::text_error::{TextError, alternatives};
+use crate::route::text_error::TextError;
+use crate::text::alternatives;
 
 /// A decision about a packet, and the rule that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

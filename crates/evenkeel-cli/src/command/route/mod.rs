@@ -71,8 +71,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     offload: bool,
     /// Forward on these processors, such as 0,1. Each has a host that is bound to it, with its share of the
-    /// flows of every packet:NAME link. Every limit (--quota, queues) is of each. Leave one free for the
-    /// kernel's work [default: one host, wherever the kernel puts it].
+    /// flows of every packet:NAME or xdp:NAME link. Every limit (--quota, queues) is of each. Leave one free
+    /// for the kernel's work [default: one host, wherever the kernel puts it].
     #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
     cores: Vec<usize>,
     /// Screen packets with the rules in FILE [default: all packets pass].

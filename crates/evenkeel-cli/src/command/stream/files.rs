@@ -142,6 +142,9 @@ impl FileArguments {
         receiving: &Receiving,
         timeout: Duration,
     ) -> Result<(), Failure> {
+        if !host.cores.is_empty() {
+            return Err(Failure::Usage("--cores is for the made-up document, without --root".to_owned()));
+        }
         let host_setup = (!self.kernel_sockets).then(|| {
             let mut setup = host.setup(receiving);
             streams.sending.apply(&mut setup.config);

@@ -8,7 +8,7 @@ use evenkeel::raw::wire::IpEndpoint;
 use evenkeel_apps::counters::HostCounters;
 use evenkeel_apps::host_setup::{HostSetup, Occasion};
 use evenkeel_apps::quantity::{count, per_s, pps, three_digits};
-use evenkeel_apps::serve::{self, Cabled, Listening, News, Offer, Served, Serving};
+use evenkeel_apps::serve::{self, Cabled, Listening, News, Offer, OnCore, Served, Serving};
 use evenkeel_apps::stream::{Ask, Asked, Load, Options, Service};
 use evenkeel_apps::{blaster, service};
 use schemars::JsonSchema;
@@ -106,7 +106,7 @@ pub(crate) struct Run<'a> {
 
 impl Run<'_> {
     /// Serves, reports progress, and prints the results.
-    pub(crate) fn serve(self, service: impl Service + 'static) -> Result<(), Failure> {
+    pub(crate) fn serve(self, service: impl Service + Clone + 'static) -> Result<(), Failure> {
         let (mut setup, port) = (self.host.setup(self.receiving), self.port());
         self.streams.sending.apply(&mut setup.config);
         let host = self.host;
@@ -125,6 +125,12 @@ impl Run<'_> {
         let served = served?;
         print(&served)?;
         judge(&served)
+    }
+
+    /// Returns whether the services end after a number of requests or connections.
+    fn counts(&self) -> bool {
+        let udp = self.udp.as_ref().and_then(|(service, _)| service.count);
+        udp.or(self.tcp.as_ref().and_then(|task| task.count)).is_some()
     }
 
     fn port(&self) -> u16 {
@@ -151,7 +157,7 @@ impl Run<'_> {
     fn run(
         self,
         setup: &HostSetup,
-        service: impl Service + 'static,
+        service: impl Service + Clone + 'static,
         telling: &mut Telling,
         place: &str,
         print: impl Fn(&Served) -> Result<(), Failure>,
@@ -176,6 +182,9 @@ impl Run<'_> {
         let udp = self.udp.as_ref().map(|(service, _)| service.clone());
         let serving = Serving { udp, tcp: listening, capture: host.capture.clone() };
         match host.place()? {
+            Place::Cable { .. } if !host.cores.is_empty() => {
+                Err(Failure::Usage("--cores is for packet:NAME and xdp:NAME links".to_owned()))
+            }
             Place::Cable { queues } => {
                 let other = other_end(setup)?;
                 let (load, serving, duration) = self.with_other_end(setup, serving)?;
@@ -184,7 +193,15 @@ impl Run<'_> {
             }
             Place::Device(at) => {
                 let limits = published::limits(host.duration, every)?;
-                Ok(serve::on_device(setup, &at, serving, limits, news)?)
+                if host.cores.is_empty() {
+                    return Ok(serve::on_device(setup, &at, serving, limits, news)?);
+                }
+                if self.counts() {
+                    return Err(Failure::Usage(
+                        "--count is for one host, and --cores for several".to_owned(),
+                    ));
+                }
+                Ok(serve::cores::on_cores(setup, &at, &host.cores, &serving, limits, news)?)
             }
         }
     }
@@ -304,6 +321,9 @@ fn describe(served: &Served) -> String {
     if let Some(streams) = served.streams() {
         text.push_str(&show::segments(&streams.tcp));
     }
+    for on_core in &served.cores {
+        text.push_str(&core_line(on_core));
+    }
     text.push_str(&account::drops(&served.counters));
     text.push_str(&account::interfaces(&served.counters));
     for connection in served.streams().iter().flat_map(|streams| &streams.connections) {
@@ -324,6 +344,15 @@ fn describe(served: &Served) -> String {
         text.push_str(&describe_asked(&clients.asked, clients.seconds));
     }
     text
+}
+
+/// Returns the line about the host on one core of several.
+fn core_line(on_core: &OnCore) -> String {
+    let OnCore { core, datagrams, counters, .. } = on_core;
+    let mut parts = vec![account::idle(&counters.cpu)];
+    parts.extend(datagrams.iter().map(|it| format!("{} requests", count(it.requests))));
+    parts.extend(on_core.streams().map(|it| format!("{} connections", count(it.accepted))));
+    format!("  core {core}  {}\n", parts.join(", "))
 }
 
 fn describe_asked(asked: &Asked, seconds: f64) -> String {

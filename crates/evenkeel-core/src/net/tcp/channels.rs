@@ -43,7 +43,7 @@ impl Tcp {
         now: Instant,
     ) -> Option<ChannelId> {
         let channel = self.segment_channel(tuple, flags.opens(), channels, table);
-        let is_nobodys = channel == channels.daemons().control;
+        let is_nobodys = channel == channels.daemons().control && !self.endpoint.leaves_strays();
         if is_nobodys && self.endpoint.drops_unanswered(&tuple.remote.addr, flags, now) {
             return None;
         }

@@ -4,6 +4,7 @@ use super::state::Tcp;
 use crate::context::Cx;
 use crate::link::{Links, OUTPUT_PKTS, OutputRoom};
 use crate::stack::{IcmpErrorKind, Io, Stack, TcpPacket, segment_max};
+use crate::stray::Strays;
 use crate::tcp::Flags;
 use crate::tcp::endpoint::{EgressSet, Fate, Packet, Quote};
 use crate::tcp::table::Id;
@@ -18,6 +19,7 @@ pub(crate) struct Segments<'a> {
     pub(crate) tcp: &'a mut Tcp,
     pub(crate) stack: &'a mut Timed<Stack>,
     pub(crate) links: &'a mut Links,
+    pub(crate) strays: &'a mut Strays,
     pub(crate) cx: Cx<'a>,
 }
 
@@ -40,6 +42,10 @@ impl Segments<'_> {
         match fate {
             Fate::Data => packet.deliver(self.cx.ledger, self.cx.pool),
             Fate::Control => packet.consume(self.cx.ledger, self.cx.pool),
+            Fate::Stray => {
+                let reason = self.strays.hand_over(packet.interface, packet.whole_frames(), self.cx.now);
+                packet.drop(reason, self.cx.ledger, self.cx.pool);
+            }
             Fate::Dropped(reason) => packet.drop(reason, self.cx.ledger, self.cx.pool),
         }
     }

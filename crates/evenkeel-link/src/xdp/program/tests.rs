@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::{fs, thread};
 
-use aya::programs::{TestRun as _, TestRunOptions};
+use aya::programs::{TestRun as _, TestRunOptions, Xdp};
 use evenkeel_core::demux::{Binding, Class, DemuxTable};
 use evenkeel_core::drop::{IpDrop, LinkDrop, Reason};
 use evenkeel_core::tcp::{FourTuple, Secret};
@@ -83,7 +83,7 @@ impl Pair {
             }
             loaded => loaded.unwrap(),
         };
-        Program::xdp(&mut program.object, "classify").unwrap().load().unwrap();
+        xdp(&mut program.object, "classify").unwrap().load().unwrap();
         program.demultiplex().unwrap();
         let [model, sockets] = [(); 2].map(|()| DemuxTable::new(1));
         Some(Self { program, model, sockets, slots: BTreeMap::new(), sharing })
@@ -462,7 +462,7 @@ fn a_kernel_that_shares_its_addresses_gets_what_is_not_for_a_socket() {
 fn a_kernel_that_shares_its_addresses_gets_all_until_the_host_demultiplexes() {
     let Some(pair) = Pair::load(Sharing::Addresses) else { return };
     let mut program = Program::load(Taken::Ours, Sharing::Addresses, Buffers::One).unwrap();
-    Program::xdp(&mut program.object, "classify").unwrap().load().unwrap();
+    xdp(&mut program.object, "classify").unwrap().load().unwrap();
     for change in [Change::Hardware(OURS), Change::AddAddress(v4(2).into())] {
         program.apply(change).unwrap();
     }

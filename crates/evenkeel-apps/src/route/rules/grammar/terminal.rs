@@ -9,7 +9,7 @@ use winnow::stream::{Stateful, Stream as _, TokenSlice};
 
 use super::hint;
 use crate::route::rules::token::{Kind, Token};
-use crate::route::text_error::alternatives;
+use crate::text::alternatives;
 
 pub(super) type Input<'i, 's> = Stateful<TokenSlice<'i, Token<'s>>, &'i Trace>;
 pub(super) type Parsed<T> = Result<T, EmptyError>;
