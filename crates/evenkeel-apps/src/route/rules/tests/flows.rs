@@ -69,8 +69,7 @@ fn decisions_that_depend_on_more_than_the_flow_are_about_the_packet() {
         "block log quick\npass",
         "match log\npass",
         "match tag x\nblock tagged x",
-        "scrub (no-df)\nblock all",
-        "pass set tos 8",
+        "scrub in all no-df\nblock all",
     ] {
         assert!(!holds(text, &packet), "{text}");
     }
