@@ -153,8 +153,8 @@ fn packet_of_flow() -> impl Strategy<Value = Made> {
     )
 }
 
-/// A decision that holds for a flow is the decision about each of its packets, without a log and without changes,
-/// and it counts for one rule.
+/// A decision that holds for a flow is the decision about each of its packets, without a log and without
+/// changes, and it counts for one rule.
 #[test]
 fn decisions_about_flows_are_those_about_each_packet() {
     let held = core::cell::Cell::new((0, 0));
