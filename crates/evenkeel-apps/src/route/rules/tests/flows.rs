@@ -78,7 +78,7 @@ fn decisions_that_depend_on_more_than_the_flow_are_about_the_packet() {
     assert!(holds("set skip on lan\nblock log", &packet));
 }
 
-/// What a packet has besides its flow.
+/// The fields of a packet that its flow leaves open.
 #[derive(Debug, Clone)]
 struct Others {
     source: u128,
