@@ -155,13 +155,24 @@ INLINE void read_flow(struct parcel *parcel, u8 protocol, const u8 *payload, u32
 		parcel->protocol = protocol;
 }
 
+/*
+ * Returns whether a frame that has `there` bytes behind its Ethernet header is as plain as its packet: that is there
+ * whole, and it is in several buffers if the frame is. Devices with a small MTU need not take such frames.
+ */
+INLINE int is_plain(const void *header, const u8 *end, u32 length, u32 there)
+{
+	u64 first = end - (const u8 *)header;
+
+	return length <= there && (there <= first || length > first);
+}
+
 /* Reads a packet. Returns whether it is plain, and comes from a host. */
-INLINE int read_ipv4(const struct ipv4 *header, const u8 *end, struct parcel *parcel)
+INLINE int read_ipv4(const struct ipv4 *header, const u8 *end, u32 there, struct parcel *parcel)
 {
 	u32 length = htons(header->length);
 
-	if (!is_plain_ipv4(header) || length < sizeof(*header) || (u8 *)header + length > end || header->ttl < 2 ||
-	    !is_host_v4(header->source))
+	if (!is_plain_ipv4(header) || length < sizeof(*header) || !is_plain(header, end, length, there) ||
+	    header->ttl < 2 || !is_host_v4(header->source))
 		return 0;
 	set_v4(&parcel->destination, header->destination);
 	set_v4(&parcel->source, header->source);
@@ -171,13 +182,13 @@ INLINE int read_ipv4(const struct ipv4 *header, const u8 *end, struct parcel *pa
 	return 1;
 }
 
-INLINE int read_ipv6(const struct ipv6 *header, const u8 *end, struct parcel *parcel)
+INLINE int read_ipv6(const struct ipv6 *header, const u8 *end, u32 there, struct parcel *parcel)
 {
 	u32 length = sizeof(*header) + htons(header->length);
 
 	/* A hop-by-hop header is for each router. */
 	if ((u8 *)header + sizeof(*header) > end || header->version >> 4 != 6 || header->next == 0 ||
-	    (u8 *)header + length > end || header->hops < 2 || !is_host_v6(header->source))
+	    !is_plain(header, end, length, there) || header->hops < 2 || !is_host_v6(header->source))
 		return 0;
 	set_v6(&parcel->destination, header->destination);
 	set_v6(&parcel->source, header->source);
@@ -257,8 +268,9 @@ INLINE void count_hit(verdict verdict, u32 length)
 }
 
 /* Forwards or drops a frame if the host has decided about its destination and its flow. Returns zero if not. */
-INLINE int forward(struct xdp_md *context)
+INLINE int forward(struct xdp_md *context, int buffers)
 {
+	u32 there = length_of(context, buffers) - sizeof(struct ethernet);
 	u8 *bytes = (u8 *)(long)context->data, *end = (u8 *)(long)context->data_end;
 	struct ethernet *ethernet = (struct ethernet *)bytes;
 	const struct settings *own;
@@ -277,9 +289,9 @@ INLINE int forward(struct xdp_md *context)
 	if (address != own->hardware)
 		return 0;
 	if (ethernet->type == htons(0x0800)) {
-		if (!read_ipv4((struct ipv4 *)(ethernet + 1), end, &parcel))
+		if (!read_ipv4((struct ipv4 *)(ethernet + 1), end, there, &parcel))
 			return 0;
-	} else if (ethernet->type != htons(0x86dd) || !read_ipv6((struct ipv6 *)(ethernet + 1), end, &parcel)) {
+	} else if (ethernet->type != htons(0x86dd) || !read_ipv6((struct ipv6 *)(ethernet + 1), end, there, &parcel)) {
 		return 0;
 	}
 	if (screens->generation) {

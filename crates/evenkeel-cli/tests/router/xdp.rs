@@ -175,6 +175,35 @@ fn packets_are_forwarded_in_xdp_until_their_neighbour_moves() {
     });
 }
 
+/// Packets of 9000 bytes are forwarded by the router and in XDP, and may not be fragmented.
+#[test]
+fn packets_of_a_large_mtu_are_forwarded() {
+    for options in ["", "--offload"] {
+        with_xdp(move || {
+            let (a, b) = hosts();
+            for (host, far, near) in [(&a, "a1", "r1"), (&b, "b1", "r2")] {
+                run(&format!("ip link set {near} mtu 9000"));
+                host.run(&format!("ip link set {far} mtu 9000"));
+                host.run(&format!("ethtool -K {far} gro on tx off"));
+            }
+            let router = Router::start(&format!("{} {options}", links("xdp", "xdp")));
+            for to in ["10.0.2.2", "fd00:2::2"] {
+                let said = a.run(&format!("ping -q -M do -c 200 -i 0.002 -W 5 -s 8952 {to}"));
+                assert!(said.contains(" 0% packet loss"), "{to}: {said}");
+            }
+            let _server = b.spawn("iperf3 -s -1");
+            let stream = perf(&a, "iperf3 -J -c 10.0.2.2 -n 100M --connect-timeout 3000");
+            assert!(stream["end"]["sum_sent"]["bytes"].as_u64().unwrap() > 100_000_000, "{stream}");
+            let done = router.stop();
+            let [forwarded, offloaded] = ["forwarded", "offloaded"].map(|what| done[what].as_u64().unwrap());
+            match options {
+                "" => assert!(forwarded > 2 * 400 + 10_000 && offloaded == 0, "{done}"),
+                _ => assert!(forwarded < 1_000 && offloaded > 2 * 350 + 10_000, "{done}"),
+            }
+        });
+    }
+}
+
 #[test]
 fn a_device_that_takes_no_frames_of_xdp_gets_them_from_the_router() {
     with_xdp(|| {

@@ -11,6 +11,7 @@
 //! | `umem.rs` | the memory of a queue of the device, with its fill and completion rings |
 //! | `socket.rs` | opening sockets, waking the kernel |
 //! | `queue.rs`, `transmit.rs` | the receive and the transmit side of a device's queue |
+//! | `buffers.rs`, `gather.rs` | frames in several chunks of memory: large MTUs |
 //! | `marks.rs` | how full each receive ring is, for the XDP program |
 //! | `rings.rs` | channels with rings of their own: the demultiplexer |
 //! | `offload.rs`, `features.rs` | packets that the program forwards; devices by which it can |
@@ -20,7 +21,8 @@
 //! While a flood fills the ring of a listener, the program answers SYNs by SYN cookies: `bpf/cookies.h`.
 //!
 //! **Receive** copies nothing on our side: a frame lies in the memory that was given to the kernel, until the
-//! program drops the datagram. If a driver cannot write to that memory itself, the kernel copies once.
+//! program drops the datagram. If a driver cannot write to that memory itself, the kernel copies once. Of a
+//! device with a large MTU, frames in several chunks are copied to one buffer of the host.
 //!
 //! **Transmit** copies a frame of the host's own memory. A frame that came by the same queue is sent from
 //! where it lies.
@@ -28,7 +30,9 @@
 //! **Checksums are completed here** as of packet sockets. AF_XDP does not say which are unfinished: see
 //! `unfinished.rs`.
 
+mod buffers;
 mod features;
+mod gather;
 mod marks;
 mod offload;
 mod program;
@@ -53,14 +57,16 @@ use evenkeel_core::offload::Offload;
 use evenkeel_core::wire::EthernetAddress;
 use rustix::event::epoll;
 
+use self::buffers::Buffers;
 use self::features::takes_redirected;
+use self::marks::SLOTS;
 use self::offload::Forwarder;
-use self::program::{Program, Sharing};
-use self::queue::{Ahead, Queue, Received, SharedUmem};
+use self::program::{Program, Sharing, Taken};
+use self::queue::{Ahead, GATHERED_PKTS, Queue, Received, SharedUmem};
 use self::rings::{OnQueue, Rings};
 use self::socket::{DeviceQueue, First};
 use self::transmit::{CALL_PKTS, Transmit};
-use self::umem::{Awake, FILL_PKTS, MIB, MTU_MAX, SPARE_PKTS};
+use self::umem::{Awake, FILL_PKTS, SPARE_PKTS, mib};
 use self::witness::Witness;
 use crate::bpf::CAPABILITIES;
 use crate::capture::frames::Frames;
@@ -142,12 +148,12 @@ impl Xdp {
         if !device.is_up()? {
             return Err(LinkError::Down { name: name.to_owned() });
         }
-        if mtu > MTU_MAX {
-            return Err(LinkError::Jumbo { name: name.to_owned(), mtu, max: MTU_MAX });
-        }
-        let opening = Opening { device: Arc::new(device), index, kernel_address, options };
+        let max = Buffers::Several.mtu_max();
+        let too_large = || LinkError::Jumbo { name: name.to_owned(), mtu, max };
+        let buffers = Buffers::for_mtu(mtu).ok_or_else(too_large)?;
+        let opening = Opening { device: Arc::new(device), index, kernel_address, mtu, buffers, options };
         if options.everything {
-            return opening.open(kernel_address, mtu, None);
+            return opening.open(kernel_address, None);
         }
         let address = if options.shared { Address::Device } else { options.address };
         let address = address.on(name, kernel_address).map_err(LinkError::random)?;
@@ -155,7 +161,7 @@ impl Xdp {
             LinkError::Claimed { name, .. } => LinkError::Taken { name },
             other => other,
         })?;
-        opening.open(address, mtu, Some(claim))
+        opening.open(address, Some(claim))
     }
 }
 
@@ -164,12 +170,14 @@ struct Opening<'a> {
     device: Arc<NetDevice>,
     index: i32,
     kernel_address: EthernetAddress,
+    mtu: usize,
+    buffers: Buffers,
     options: &'a XdpOptions,
 }
 
 impl Opening<'_> {
-    fn open(self, address: EthernetAddress, mtu: usize, claim: Option<Claim>) -> Result<Xdp, LinkError> {
-        let kernel_address = self.kernel_address;
+    fn open(self, address: EthernetAddress, claim: Option<Claim>) -> Result<Xdp, LinkError> {
+        let Self { kernel_address, mtu, buffers, .. } = self;
         let name = self.device.name();
         let fail = |source| self.fail(source);
         let everything = self.options.everything;
@@ -179,21 +187,23 @@ impl Opening<'_> {
         let awake = Awake::default();
         let firsts = self.first_sockets(ring_pkts, &awake)?;
         let mut program = match everything {
-            true => Program::load_for_monitor(),
-            false if self.options.offload => Program::load_for_router(self.sharing(address)),
-            false => Program::load(self.sharing(address)),
+            true => Program::load(Taken::Everything, Sharing::Nothing, buffers),
+            false if self.options.offload => {
+                Program::load(Taken::NotForwarded, self.sharing(address), buffers)
+            }
+            false => Program::load(Taken::Ours, self.sharing(address), buffers),
         }?;
         let forwarder = self.options.offload.then(|| Forwarder::take(program.object())).transpose()?;
         program.apply(Change::Hardware(address))?;
-        program.set_mtu(mtu);
+        program.set_mtu(mtu)?;
         let mut marks = Vec::new();
         for (at, first) in &firsts {
             marks.push(program.set_socket(at.queue, 0, first.socket.as_fd(), ring_pkts)?);
         }
         program.attach(name)?;
         // Some drivers can do that only when they have a program.
-        let offload_device = self.offload_device();
-        program.answer_by(offload_device)?;
+        let offload_device = self.takes_redirected(buffers);
+        program.answer_by(self.takes_redirected(Buffers::One))?;
         match shares_mac {
             _ if everything => witness.watch_everything().map_err(fail)?,
             true => {}
@@ -225,11 +235,16 @@ impl Opening<'_> {
             completes,
             Arc::clone(&events),
         );
+        // Each ring of a queue may have gathered some that the host has not taken yet.
+        let gathered_pkts = match buffers {
+            Buffers::One => 0,
+            Buffers::Several => GATHERED_PKTS * SLOTS as usize * queues.len(),
+        };
         let properties = Properties {
             mtu,
             queues: queues.len(),
             transmit_batch: CALL_PKTS,
-            buffers: IN_TRANSIT_PKTS,
+            buffers: IN_TRANSIT_PKTS + gathered_pkts,
             offload_device,
             ..Properties::new(name, address)
         };
@@ -258,14 +273,22 @@ impl Opening<'_> {
         }
     }
 
-    /// Returns the device's number if programs of other devices can send by it.
-    fn offload_device(&self) -> Option<u32> {
+    /// Returns the device's number if programs of other devices can send frames by it that are in so many
+    /// buffers.
+    fn takes_redirected(&self, buffers: Buffers) -> Option<u32> {
         let index = self.index.unsigned_abs();
-        takes_redirected(index).unwrap_or(false).then_some(index)
+        takes_redirected(index, buffers).unwrap_or(false).then_some(index)
     }
 
     fn fail(&self, source: io::Error) -> LinkError {
         LinkError::of_device(self.device.name(), "open AF_XDP sockets on", CAPABILITIES, source)
+    }
+
+    /// Returns whether the kernel opens this queue's sockets, but none that takes frames in several chunks.
+    fn lacks_several(&self, at: DeviceQueue, error: &io::Error) -> bool {
+        let is_refused = matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP));
+        let opens_others = || First::open(at, Buffers::One, 64, Awake::default()).is_ok();
+        self.buffers == Buffers::Several && is_refused && opens_others()
     }
 
     /// Opens the first socket of each queue that was asked for, or of each that the device has.
@@ -273,13 +296,19 @@ impl Opening<'_> {
         let index = self.index.unsigned_abs();
         let open = |queue: u32| {
             let at = DeviceQueue { index, queue };
-            match First::open(at, ring_pkts as u32, awake.clone()) {
+            match First::open(at, self.buffers, ring_pkts as u32, awake.clone()) {
                 Ok(first) => Ok(Some((at, first))),
+                Err(error) if self.lacks_several(at, &error) => Err(LinkError::OneBuffer {
+                    name: self.device.name().to_owned(),
+                    mtu: self.mtu,
+                    max: Buffers::One.mtu_max(),
+                }),
                 // The kernel has no queue of this number.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(None),
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
-                    Err(LinkError::LockedMemory { name: self.device.name().to_owned(), mib: MIB })
-                }
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Err(LinkError::LockedMemory {
+                    name: self.device.name().to_owned(),
+                    mib: mib(self.buffers),
+                }),
                 Err(error) => Err(self.fail(error)),
             }
         };

@@ -122,14 +122,19 @@ pub(super) enum Outcome {
 
 impl Forwarding {
     pub(super) fn load() -> Option<Self> {
-        let mut pair = Pair::of(Program::load_for_router(Sharing::Nothing), Sharing::Nothing)?;
+        Self::load_for(Buffers::One, MTU)
+    }
+
+    fn load_for(buffers: Buffers, mtu: usize) -> Option<Self> {
+        let mut pair =
+            Pair::of(Program::load(Taken::NotForwarded, Sharing::Nothing, buffers), Sharing::Nothing)?;
         pair.apply(Change::Hardware(OURS));
         let mut forwarder = Forwarder::take(pair.program.object()).unwrap();
         let own = [IpAddress::from(v4(2)), far_v4(9).into(), v6(2).into(), far_v6(9).into()];
         let broadcasts = [v4(255), far_v4(255)].map(IpAddress::from);
         forwarder.set_addresses(&mut own.into_iter().chain(broadcasts));
         for far in [IpAddress::from(far_v4(1)), far_v6(1).into()] {
-            assert!(forwarder.forward(far, &HOP));
+            assert!(forwarder.forward(far, &OffloadHop { mtu, ..HOP }));
         }
         Some(Self { pair, forwarder, router: Router::new() })
     }
@@ -138,7 +143,7 @@ impl Forwarding {
     pub(super) fn outcome(&self, frame: &[u8]) -> Outcome {
         let counts = || (self.forwarder.forwarded(), self.forwarder.refused());
         let before = counts();
-        let xdp: &Xdp = self.pair.program.object.program("router").unwrap().try_into().unwrap();
+        let xdp: &Xdp = self.pair.program.object.program(self.pair.program.name).unwrap().try_into().unwrap();
         let mut out = vec![0; frame.len()];
         let options =
             TestRunOptions { data_in: Some(frame), data_out: Some(&mut out), ..TestRunOptions::new() };
@@ -222,6 +227,28 @@ fn plain_packets_leave_as_the_host_would_send_them() {
     ];
     for frame in all {
         assert!(forwarding.compare(&frame), "{frame:02x?}");
+    }
+}
+
+/// In a test run what exceeds some 3.5 KB of a frame lies in a second buffer.
+#[test]
+fn packets_in_several_buffers_leave_whole_or_are_left_to_the_host() {
+    const LARGE: usize = 9_000;
+    let Some(forwarding) = Forwarding::load_for(Buffers::Several, LARGE) else { return };
+    for len in [30, 3_400, 3_600, LARGE - 40] {
+        for (frame, ttl) in [(four(&vec![7; len]), 22), (six(17, &vec![7; len]), 21)] {
+            let left = forwarding.run(&frame).unwrap();
+            assert_eq!((left.len(), left[ttl]), (frame.len(), frame[ttl] - 1));
+            assert_eq!(left[..6], NEXT.0);
+            assert!(left[54..] == frame[54..], "{len} bytes");
+            assert!(forwarding.run(&frame[..frame.len() - 1]).is_none(), "{len} bytes, the last one cut");
+        }
+    }
+    assert!(forwarding.run(&four(&[7; LARGE - 19])).is_none(), "larger than the MTU");
+    // The packet is small, and the frame is not: the next device need not take it.
+    for len in [1_000, 4_000] {
+        let padded = [four(&udp(7, 9)), vec![0; len]].concat();
+        assert_eq!(forwarding.run(&padded).is_some(), len == 1_000);
     }
 }
 
