@@ -296,7 +296,7 @@ fn the_interface_knows_the_addresses_of_the_host() {
         let mut router = Router::new(Config::of(architecture));
         let other = Ipv4Address::new(203, 0, 113, 1);
         for added in [None, Some(other)] {
-            for address in added {
+            if let Some(address) = added {
                 router.bench.host.add_address(LAN, IpCidr::new(address.into(), 24), router.bench.now);
             }
             router.hand_over();

@@ -43,15 +43,15 @@ pub trait Screener: Send {
     /// Decides about one packet, which arrived at `now`, and may change it.
     fn screen(&mut self, screened: &mut Screened<'_>, now: Instant) -> Verdict;
 
-    /// Turns to another opinion, if there is one: called between two packets. Returns the fields that verdicts
-    /// about flows depend on, if [`Screened::settle`] is to be heard from now on; then all earlier verdicts are
-    /// taken back.
+    /// Turns to another opinion, if there is one: called between two packets. Returns the fields that
+    /// verdicts about flows depend on, if [`Screened::settle`] is to be heard from now on; then all earlier
+    /// verdicts are taken back.
     fn renew(&mut self) -> Option<FlowScope> {
         None
     }
 
-    /// Called when no packet waits to be judged. Returns whether [`Screener::renew`] is to be called again, even
-    /// if none comes.
+    /// Called when no packet waits to be judged. Returns whether [`Screener::renew`] is to be called again,
+    /// even if none comes.
     fn idle(&mut self) -> bool {
         false
     }

@@ -230,8 +230,8 @@ fn datagrams(from: &Host, scratch: &Scratch, packets: u32, port: u16) {
     from.run(&format!("bash {script}"));
 }
 
-/// Flows that rules pass or drop are forwarded or dropped in XDP until the rules change. Rules count all of their
-/// packets.
+/// Flows that rules pass or drop are forwarded or dropped in XDP until the rules change. Rules count all of
+/// their packets.
 #[test]
 fn flows_about_which_rules_have_decided_are_forwarded_or_dropped_in_xdp() {
     with_xdp(|| {

@@ -79,8 +79,8 @@ impl Host {
         untaken
     }
 
-    /// Calls `hit` with the packets of flows that interfaces have forwarded or dropped by themselves since the
-    /// last call, by the account that [`Screened::settle`](crate::stack::Screened::settle) named.
+    /// Calls `hit` with the packets of flows that interfaces have forwarded or dropped by themselves since
+    /// the last call, by the account that [`Screened::settle`](crate::stack::Screened::settle) named.
     pub fn take_flow_hits(&mut self, hit: &mut dyn FnMut(u16, FlowHits)) {
         self.net.offloads.each_hit(hit);
     }

@@ -35,8 +35,8 @@ pub(crate) struct Offloads {
     next_look: Instant,
 }
 
-/// The generation of everything on which a decision to forward depends: that of the stack, and whether packets
-/// are screened.
+/// The generation of everything on which a decision to forward depends: that of the stack, and whether
+/// packets are screened.
 type Generation = (u64, bool);
 
 /// The part of an interface that forwards by itself, if it can.
@@ -120,8 +120,8 @@ impl Offloads {
         }
     }
 
-    /// Counts a packet that is about to be screened. Returns its flow if a verdict about others of the flow may
-    /// be handed over to the interface that they come by.
+    /// Counts a packet that is about to be screened. Returns its flow if a verdict about others of the flow
+    /// may be handed over to the interface that they come by.
     #[inline]
     pub(crate) fn count_screened(&mut self, transit: &Transit) -> Option<Flow> {
         let scope = self.scope.as_ref()?;

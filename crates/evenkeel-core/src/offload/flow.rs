@@ -5,8 +5,8 @@ use crate::wire::{IpAddress, Ipv4Address, Ipv6Address};
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// A flow: whole packets of TCP or UDP between two ends. In a flow within a [`FlowScope`], everything that the
-/// scope leaves out is zero.
+/// A flow: whole packets of TCP or UDP between two ends. In a flow within a [`FlowScope`], everything that
+/// the scope leaves out is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Flow {
     /// The address of the sender.

@@ -26,8 +26,8 @@ impl<'a> Screened<'a> {
         self.is_due
     }
 
-    /// Declares that the verdict holds for all packets of the flow that arrive at the interface, as long as no
-    /// route and no address changes: of every length, and whatever else their headers say. The interface
+    /// Declares that the verdict holds for all packets of the flow that arrive at the interface, as long as
+    /// no route and no address changes: of every length, and whatever else their headers say. The interface
     /// counts them on `account`, and may pass or drop them by itself.
     pub const fn settle(&mut self, account: u16) {
         self.account = Some(account);

@@ -37,7 +37,8 @@ type Key = [u8; 40];
 /// The place of the ports in a key.
 const PORTS: usize = 32;
 
-/// The bit of a verdict that lets the flow pass. Below it is the account, and in the high half the generation.
+/// The bit of a verdict that lets the flow pass. Below it is the account, and in the high half the
+/// generation.
 const PASSES: u64 = 0x1_0000;
 
 fn key(flow: &Flow) -> Key {

@@ -11,12 +11,13 @@ use super::rule::{Action, Changes, HostSet, Hosts, Rule, RuleSet, Side};
 use super::table::Table;
 use super::tally::Counters;
 
-/// The rules about flows that follow from a set of rules: they say about which flows the set decides as it does
-/// about one packet.
+/// The rules about flows that follow from a set of rules: they say about which flows the set decides as it
+/// does about one packet.
 ///
 /// Each rule has the conditions of its original that all packets of a flow fulfil or none. It drops if the
-/// original has other conditions, or does more than decide: then the decision of the original holds for a packet
-/// alone. Otherwise it passes. So the last match says whether the decision that the set makes is about the flow.
+/// original has other conditions, or does more than decide: then the decision of the original holds for a
+/// packet alone. Otherwise it passes. So the last match says whether the decision that the set makes is about
+/// the flow.
 pub struct Flows {
     doubts: Compiled,
     /// The counters of the rules about flows, which nobody reads.
@@ -45,8 +46,8 @@ impl Flows {
         self.scope
     }
 
-    /// Returns whether the decision about a packet, of a flow within the scope, holds for all packets of the flow
-    /// that arrive on the interface. The tables that the surroundings show must not change.
+    /// Returns whether the decision about a packet, of a flow within the scope, holds for all packets of the
+    /// flow that arrive on the interface. The tables that the surroundings show must not change.
     pub fn holds(&self, packet: &[u8], interface: u8, surroundings: &mut impl Surroundings) -> bool {
         self.doubts.decide(packet, interface, surroundings, &self.tally).action == Action::Pass
     }

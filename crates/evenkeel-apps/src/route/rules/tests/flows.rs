@@ -69,8 +69,7 @@ fn decisions_that_depend_on_more_than_the_flow_are_about_the_packet() {
         "block log quick\npass",
         "match log\npass",
         "match tag x\nblock tagged x",
-        "scrub (no-df)\nblock all",
-        "pass set tos 8",
+        "scrub in all no-df\nblock all",
     ] {
         assert!(!holds(text, &packet), "{text}");
     }
@@ -79,7 +78,7 @@ fn decisions_that_depend_on_more_than_the_flow_are_about_the_packet() {
     assert!(holds("set skip on lan\nblock log", &packet));
 }
 
-/// What a packet has besides its flow.
+/// The fields of a packet that its flow leaves open.
 #[derive(Debug, Clone)]
 struct Others {
     source: u128,
@@ -154,8 +153,8 @@ fn packet_of_flow() -> impl Strategy<Value = Made> {
     )
 }
 
-/// A decision that holds for a flow is the decision about each of its packets, without a log and without changes,
-/// and it counts for one rule.
+/// A decision that holds for a flow is the decision about each of its packets, without a log and without
+/// changes, and it counts for one rule.
 #[test]
 fn decisions_about_flows_are_those_about_each_packet() {
     let held = core::cell::Cell::new((0, 0));

@@ -111,7 +111,7 @@ pub(super) struct Forwarding {
     pub(super) router: Router,
 }
 
-/// What the program has done with a frame.
+/// The fate of a frame in the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
     Forwarded(Vec<u8>),
@@ -139,7 +139,7 @@ impl Forwarding {
         Some(Self { pair, forwarder, router: Router::new() })
     }
 
-    /// Runs the program.
+    /// Runs the program, and checks its counters.
     pub(super) fn outcome(&self, frame: &[u8]) -> Outcome {
         let counts = || (self.forwarder.forwarded(), self.forwarder.refused());
         let before = counts();

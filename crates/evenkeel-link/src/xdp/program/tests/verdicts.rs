@@ -161,8 +161,8 @@ impl Screening {
         }
     }
 
-    /// Runs the program and the host. The host must do what the program does. Hands the host's verdict over if
-    /// it holds for the flow. Returns what the program did.
+    /// Runs the program and the host. The host must do what the program does. Hands the host's verdict over
+    /// if it holds for the flow. Returns what the program did.
     fn compare(&mut self, frame: &[u8]) -> Outcome {
         let refused = |forwarding: &Forwarding| forwarding.router.host.ledger().input_drops(IpDrop::Refused);
         let before = refused(&self.forwarding);
