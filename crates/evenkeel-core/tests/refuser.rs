@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use common::programs::Monitor;
 use common::refusing::{Gate, Refusing, Shared};
-use common::{Bench, HOST, Seen, Sink, arp_request, udp};
+use common::{Bench, HOST, Seen, Sink, udp};
 use evenkeel_core::cable::{Options, pair};
 use evenkeel_core::capture::Capture;
 use evenkeel_core::channel::ChannelCounters;

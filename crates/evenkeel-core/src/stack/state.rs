@@ -283,8 +283,9 @@ impl Stack {
     }
 
     /// Returns a packet for screening, with the tables that rules may ask about its addresses.
-    pub(crate) const fn screened<'a>(&'a self, transit: &'a mut Transit) -> Screened<'a> {
-        Screened::new(transit, &self.routing)
+    /// `is_due` says whether the verdict may be handed over.
+    pub(crate) const fn screened<'a>(&'a self, transit: &'a mut Transit, is_due: bool) -> Screened<'a> {
+        Screened::new(transit, &self.routing, is_due)
     }
 
     // --- Output ---

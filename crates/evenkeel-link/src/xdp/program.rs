@@ -17,7 +17,7 @@ use evenkeel_core::id::ChannelId;
 
 pub(crate) use self::table::Sharing;
 use self::table::Table;
-pub(super) use self::table::{End, end};
+pub(super) use self::table::{End, end, octets};
 use super::buffers::Buffers;
 use super::marks::{Mark, Marks, SLOTS};
 use crate::bpf::{CAPABILITIES, error_of, missing, os_error, take_array, take_map};

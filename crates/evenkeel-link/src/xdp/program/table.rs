@@ -37,7 +37,7 @@ enum Use {
 pub(in crate::xdp) type End = [u8; 20];
 
 /// Returns the octets of an address as they are in keys, and the number of its family.
-fn octets(address: IpAddr) -> ([u8; 16], u8) {
+pub(in crate::xdp) fn octets(address: IpAddr) -> ([u8; 16], u8) {
     match address {
         IpAddr::V4(address) => (address.to_ipv6_mapped().octets(), 0),
         IpAddr::V6(address) => (address.octets(), 1),

@@ -23,6 +23,7 @@ mod cookies;
 mod frames;
 mod generated;
 mod offload;
+mod verdicts;
 
 use frames::{arp, ethernet, extension, fragment_header, ipv4, ipv6, tcp, udp, v4, v6};
 
