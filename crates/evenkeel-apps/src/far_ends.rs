@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use evenkeel::raw::cable::{self, Completion, End, WireCounters};
 use evenkeel::raw::cpu;
 use evenkeel::raw::device::{
-    Address, Device, Interface as _, LinkError, Packet, PacketOptions, Xdp, XdpOptions,
+    Address, Device, Interface as _, LinkError, Packet, PacketOptions, Xdp, XdpOptions, buffer_bytes_for,
 };
 use evenkeel::raw::frame::{Frame, Pool, PoolLimit};
 use evenkeel::raw::time::{Clock, Duration, Instant};
@@ -74,7 +74,9 @@ impl Sender {
     }
 
     fn through(device: Box<dyn Device>) -> Self {
-        Self { device, pool: Pool::new(SENDER_PKTS), waiting: VecDeque::new(), sent: 0 }
+        let mut pool = Pool::new(SENDER_PKTS);
+        pool.fit(buffer_bytes_for(device.properties().mtu));
+        Self { device, pool, waiting: VecDeque::new(), sent: 0 }
     }
 
     /// Returns the hardware address of the device.

@@ -5,7 +5,8 @@
 mod common;
 
 use std::fs;
-use std::net::UdpSocket;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -159,6 +160,61 @@ fn what_the_device_drops_is_in_the_report() {
         assert_eq!((&drop["reason"], &drop["frames"]), (&"ip-not-local".into(), &5.into()), "{report}");
         assert_eq!(drop["place"], "demultiplexer on the interface");
     });
+}
+
+/// Packets that fill the MTU and may not be fragmented, datagrams, and a stream that comes back. The kernel
+/// leaves checksums to an adaptor, or not.
+#[test]
+fn packets_of_a_large_mtu_are_answered() {
+    for (mtu, offload) in [(3_000, "on"), (9_000, "on"), (9_000, "off")] {
+        at_veth(move || {
+            for name in ["kernel0", "ek0"] {
+                run(&format!("ip link set {name} mtu {mtu}"));
+            }
+            if offload == "off" && !attempt("ethtool -K kernel0 tx off").0 {
+                return common::skip("packets_of_a_large_mtu_are_answered", "no ethtool");
+            }
+            let echo = start(&ECHO);
+            converse();
+            let said = run(&format!("ping -M do -c 5 -i 0.05 -s {} -W 10 10.77.0.2", mtu - 28));
+            assert!(said.contains(" 0% packet loss"), "{said}");
+            let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            // The largest packet in one frame, and one in fragments that fill the MTU.
+            for len in [8, mtu - 28, 20_000] {
+                let sent: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+                socket.send_to(&sent, "10.77.0.2:7").unwrap();
+                let mut got = vec![0; 30_000];
+                let got_len = socket.recv(&mut got).unwrap();
+                assert!(got[..got_len] == sent, "{len} bytes came back as {got_len}");
+            }
+            let came_back = through_a_stream(32 << 20);
+            assert!(came_back, "bytes of the stream have changed");
+            signal(&echo, "INT");
+            let output = echo.wait_with_output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let report = common::report(&ECHO, output.stdout);
+            assert_eq!(report["counters"]["conserved"], true, "{report}");
+            let frames = report["counters"]["received"].as_u64().unwrap();
+            let fewest = (32 << 20) / (mtu as u64 - 52);
+            assert!(frames < 3 * fewest, "the segments fill the MTU: {report}");
+        });
+    }
+}
+
+/// Sends so many bytes to the service and returns whether they come back as they were.
+fn through_a_stream(bytes: usize) -> bool {
+    let sent: Vec<u8> = (0..bytes).map(|at| (at % 65_537) as u8 ^ (at >> 16) as u8).collect();
+    let mut stream = TcpStream::connect("10.77.0.2:7").unwrap();
+    let mut reader = stream.try_clone().unwrap();
+    let receiver = thread::spawn(move || {
+        let mut got = Vec::new();
+        reader.read_to_end(&mut got).unwrap();
+        got
+    });
+    stream.write_all(&sent).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    receiver.join().unwrap() == sent
 }
 
 /// The kernel's address is served beside the kernel: pings are answered by the kernel, requests by the

@@ -5,9 +5,15 @@
 //! until a route, an address, an MTU or a neighbour changes: then it forgets everything, and the host decides
 //! anew. Every second the interface reports which next hops it has used, so that their neighbours are probed
 //! as if the host had sent the packets (RFC 4861 7.3).
+//!
+//! Under screening, the interface also needs a verdict about a packet's [`Flow`]. It drops flows that screening
+//! drops.
+
+mod flow;
 
 use core::fmt;
 
+pub use self::flow::{ACCOUNTS, Depth, Flow, FlowHits, FlowScope, FlowVerdict};
 use crate::wire::{EthernetAddress, IpAddress};
 
 /// The part of an interface that forwards packets by itself.
@@ -16,11 +22,20 @@ use crate::wire::{EthernetAddress, IpAddress};
 /// hop limit is at least 2, from a source that a host can have, and no larger than the MTU. All others go to
 /// the host.
 pub trait Offload: fmt::Debug + Send {
+    /// Sets the addresses of the host, its broadcast addresses included. Packets from them or to them go to the
+    /// host. Called when nothing is handed over, and before anything is.
+    fn set_addresses(&mut self, addresses: &mut dyn Iterator<Item = IpAddress>);
+
     /// Forwards packets to `destination` that arrive at this interface, from now on. Returns whether it does:
     /// it may have no room, or no way to the device of the next hop.
     fn forward(&mut self, destination: IpAddress, next: &OffloadHop) -> bool;
 
-    /// Forgets all destinations: their packets go to the host again.
+    /// Decides as `verdict` says about packets of `flow`, which is cut to `scope`. Returns whether it does. From
+    /// the first call on, it forwards only packets of flows that have such a verdict and are let through. With
+    /// another scope than before, it forgets earlier verdicts. It may forget others at any time.
+    fn judge(&mut self, flow: &Flow, scope: &FlowScope, verdict: FlowVerdict) -> bool;
+
+    /// Forgets all destinations and verdicts: their packets go to the host again.
     fn clear(&mut self);
 
     /// Calls `used` with the number of each next hop by which packets have left since the last call. May
@@ -29,6 +44,13 @@ pub trait Offload: fmt::Debug + Send {
 
     /// Returns the number of packets that it has forwarded so far.
     fn forwarded(&self) -> u64;
+
+    /// Returns the number of packets that it has dropped so far because of verdicts.
+    fn refused(&self) -> u64;
+
+    /// Calls `hit` with each account on which it has counted packets since the last call: packets of flows
+    /// that it has forwarded or dropped.
+    fn each_hit(&mut self, hit: &mut dyn FnMut(u16, FlowHits));
 }
 
 /// The way of packets to a neighbour.

@@ -108,6 +108,36 @@ impl Pool {
         }
     }
 
+    /// Makes all buffers that are free from now on at least `buffer_bytes` large, headroom included, as
+    /// [`Pool::of_buffers`] does. Larger ones stay as they are. Frames in use keep their buffers, whose
+    /// memory is freed when they return. Allocates.
+    ///
+    /// ```
+    /// use evenkeel_frame::{BUFFER_BYTES, HEADROOM, Pool};
+    ///
+    /// let mut pool = Pool::new(2);
+    /// let small = pool.take().expect("the pool has two frames");
+    /// pool.fit(9_216);
+    /// assert_eq!(small.capacity(), BUFFER_BYTES - HEADROOM);
+    /// let large = pool.take().expect("the pool has two other frames");
+    /// assert_eq!((large.capacity(), pool.buffer_bytes()), (9_216 - HEADROOM, 9_216));
+    /// ```
+    pub fn fit(&mut self, buffer_bytes: usize) {
+        if cut(buffer_bytes).chunk_bytes <= self.cut.chunk_bytes {
+            return;
+        }
+        let (capacity, exhausted) = (self.capacity, self.exhausted);
+        *self = Self { exhausted, ..Self::of_buffers(buffer_bytes, self.limit) };
+        // There is as much room below the limit as before.
+        let _ = self.grow(capacity);
+    }
+
+    /// Returns the size of the pool's buffers in bytes, headroom included.
+    #[must_use]
+    pub const fn buffer_bytes(&self) -> usize {
+        self.cut.chunk_bytes
+    }
+
     /// Creates a pool of `pkts` buffers that grows no further.
     #[must_use]
     pub fn new(pkts: usize) -> Self {
@@ -317,6 +347,30 @@ fn is_needless(frame: &Frame, surplus: &mut usize) -> bool {
 mod tests {
     use super::*;
     use crate::frame::HEADROOM;
+
+    #[test]
+    fn larger_buffers_take_the_place_of_free_ones_and_of_those_that_return() {
+        let mut pool = Pool::with_limit(5);
+        pool.grow(4).unwrap();
+        let [mut used, dropped] = [(); 2].map(|()| pool.take().unwrap());
+        pool.fit(4_000);
+        assert_eq!((pool.available(), pool.capacity(), pool.allocated()), (4, 4, 4));
+        assert_eq!(pool.buffer_bytes(), 4_096);
+        // What was in use before goes on in its own memory, and never returns.
+        assert!(used.resize(100) && !used.resize(2_000));
+        used.bytes_mut().fill(7);
+        pool.recycle(used);
+        drop(dropped);
+        assert_eq!(pool.available(), 4);
+        let frames: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+        assert_eq!(frames.len(), 4);
+        assert!(frames.iter().all(|frame| frame.capacity() == 4_096 - HEADROOM));
+        assert_eq!(pool.exhausted(), 1);
+        pool.fit(1_000);
+        assert_eq!(pool.buffer_bytes(), 4_096, "buffers never shrink");
+        drop(frames);
+        assert_eq!((pool.available(), pool.grow(2).is_err(), pool.grow(1).is_ok()), (4, true, true));
+    }
 
     #[test]
     fn pool_is_bounded_and_gets_its_buffers_back() {

@@ -27,6 +27,7 @@ static long (*const update)(void *map, const void *key, const void *value, u64 f
 static u64 (*const monotonic)(void) = (void *)5;
 static long (*const tail_call)(void *context, void *programs, u32 index) = (void *)12;
 static long (*const redirect)(void *map, u64 key, u64 flags) = (void *)51;
+static u64 (*const buffers_length)(struct xdp_md *context) = (void *)188;
 
 #define htons(value) __builtin_bswap16(value)
 #define htonl(value) __builtin_bswap32(value)
@@ -41,6 +42,16 @@ enum { UDP, OPENING, OTHER, USES };
 
 /* Bytes of a frame that a chunk of AF_XDP holds: 2 KiB, without the headroom of the kernel. */
 enum { FRAME_MAX = 2048 - 256 };
+
+/*
+ * Whether frames may be in several buffers. Of such a frame only the first is between `data` and `data_end`, and it
+ * takes as many entries of a ring as it fills chunks of 4 KiB.
+ */
+enum { ONE, SEVERAL };
+enum { PART_MAX = 4096 - 256 };
+
+/* Bytes that the first buffer of several has at least, and bytes of a transport header that the decision needs. */
+enum { FIRST_MIN = 192, TRANSPORT = 60 };
 
 /* Headers of IPv6 that are followed at most. */
 enum { HEADERS_MAX = 18 };
@@ -89,6 +100,8 @@ struct settings {
 	u16 sharing;
 	u16 demultiplexes; /* or else the host does */
 	u64 hardware; /* the first of our hardware addresses, which is found without the map */
+	u32 longest;  /* bytes of a frame in several buffers */
+	u32 unused;
 };
 
 struct {
@@ -173,7 +186,7 @@ struct {
  * its own, and reads those of the other.
  */
 struct arrivals {
-	u32 frames;
+	u32 entries;
 	u64 refused;
 	u64 answered;      /* SYNs, by a cookie */
 	u64 pressed_until; /* on the machine's clock */
@@ -235,6 +248,7 @@ struct ipv6 {
 struct frame {
 	const u8 *end;
 	const struct settings *settings;
+	u32 there;    /* bytes behind the Ethernet header; those behind `end` are in other buffers */
 	int is_group; /* by its hardware address */
 	int is_ours;  /* and the kernel has no use for it */
 };
@@ -257,6 +271,12 @@ INLINE u32 to_slot(channel channel)
 INLINE u32 discard(const struct frame *frame, u32 reason)
 {
 	return frame->is_ours ? DROP | reason : PASS;
+}
+
+/* Returns whether a packet of this length is not whole in the first buffer. */
+INLINE int is_parted(const struct frame *frame, const u8 *bytes, u32 length)
+{
+	return length > (u64)(frame->end - bytes);
 }
 
 INLINE int is_group(const struct end *end)
@@ -458,7 +478,7 @@ INLINE u32 in_transit(const struct frame *frame, const struct end *destination)
 INLINE u32 of_ipv4(const struct frame *frame, const u8 *bytes, struct packet *packet)
 {
 	const struct ipv4 *header = (const struct ipv4 *)bytes;
-	u32 there = frame->end - bytes, length, header_length;
+	u32 length, header_length;
 	u16 field;
 
 	if (bytes + sizeof(*header) > frame->end)
@@ -466,7 +486,7 @@ INLINE u32 of_ipv4(const struct frame *frame, const u8 *bytes, struct packet *pa
 	header_length = (header->version_length & 0x0f) * 4;
 	length = htons(header->length);
 	if (header->version_length >> 4 != 4 || header_length < sizeof(*header) || length < header_length ||
-	    length > there)
+	    length > frame->there)
 		return discard(frame, MALFORMED);
 	set_v4(&packet->local, header->destination);
 	if (!lookup(&addresses, &packet->local))
@@ -536,7 +556,6 @@ INLINE u32 of_ipv6(const struct frame *frame, const u8 *bytes, struct packet *pa
 	const struct ipv6 *header = (const struct ipv6 *)bytes;
 	const struct settings *settings = frame->settings;
 	struct chain chain = { .bytes = bytes, .end = frame->end };
-	u32 there = frame->end - bytes;
 	enum step step = ON;
 
 	if (bytes + sizeof(*header) > frame->end)
@@ -544,7 +563,7 @@ INLINE u32 of_ipv6(const struct frame *frame, const u8 *bytes, struct packet *pa
 	chain.offset = sizeof(*header);
 	chain.length = sizeof(*header) + htons(header->length);
 	chain.next = header->next;
-	if (header->version >> 4 != 6 || chain.length > there)
+	if (header->version >> 4 != 6 || chain.length > frame->there)
 		return discard(frame, MALFORMED);
 	set_v6(&packet->local, header->destination);
 	if (!lookup(&addresses, &packet->local))
@@ -560,6 +579,9 @@ INLINE u32 of_ipv6(const struct frame *frame, const u8 *bytes, struct packet *pa
 						chain.identification, 0 };
 	if (chain.fragment & 0xfff8)
 		return later_fragment(packet, settings);
+	/* The host looks at headers in further buffers. */
+	if (is_parted(frame, bytes, chain.length) && is_parted(frame, bytes, chain.offset + TRANSPORT))
+		return settings->sharing == ADDRESSES ? PASS : TO_SLOT;
 	packet->payload = bytes + chain.offset;
 	packet->end = frame->end;
 	packet->length = chain.length - chain.offset;
@@ -591,7 +613,8 @@ INLINE u32 of_arp(const struct frame *frame, const u8 *bytes)
 	return to_slot(frame->settings->neighbor);
 }
 
-static __attribute__((noinline)) u32 decide(struct xdp_md *context)
+/* Decides about a frame of `length` bytes, those in further buffers included. */
+static __attribute__((noinline)) u32 decide(struct xdp_md *context, u32 length)
 {
 	const u8 *bytes = (const u8 *)(long)context->data;
 	const struct ethernet *ethernet = (const struct ethernet *)bytes;
@@ -611,6 +634,9 @@ static __attribute__((noinline)) u32 decide(struct xdp_md *context)
 	if (!frame.settings->demultiplexes)
 		return frame.settings->sharing == ADDRESSES ? PASS : TO_SLOT;
 	frame.is_ours = !frame.is_group && frame.settings->sharing == NOTHING;
+	if (is_parted(&frame, bytes, length) && bytes + FIRST_MIN > frame.end)
+		return frame.is_ours ? TO_SLOT : PASS;
+	frame.there = length - sizeof(*ethernet);
 	bytes += sizeof(*ethernet);
 	switch (htons(ethernet->type)) {
 	case 0x0800:
@@ -659,7 +685,7 @@ INLINE int relieve(struct xdp_md *context, u32 slot, struct arrivals *arrived, c
 	if (!behind)
 		return 0;
 	now = monotonic();
-	if ((int)(arrived->frames - mark->taken) >= (int)(mark->limit / 2))
+	if ((int)(arrived->entries - mark->taken) >= (int)(mark->limit / 2))
 		arrived->pressed_until = now + PRESSED;
 	if (now >= arrived->pressed_until || now - mark->granted > GRANTED || !answer(context, slot, now - behind))
 		return 0;
@@ -667,14 +693,32 @@ INLINE int relieve(struct xdp_md *context, u32 slot, struct arrivals *arrived, c
 	return 1;
 }
 
+INLINE u32 length_of(struct xdp_md *context, int buffers)
+{
+	return buffers == SEVERAL ? buffers_length(context) : context->data_end - context->data;
+}
+
+/* Returns the number of entries of a ring that a frame takes, or zero if it is longer than any should be. */
+INLINE u32 entries_of(u32 length, int buffers)
+{
+	const struct settings *own;
+	u32 zero = 0;
+
+	if (buffers == ONE)
+		return length <= FRAME_MAX;
+	own = lookup(&settings, &zero);
+	return own && length - 1 < own->longest ? (length - 1) / PART_MAX + 1 : 0;
+}
+
 /* Puts a frame into the ring of a slot, or into the one that all others share; or nowhere if that is full. */
-INLINE int deliver(struct xdp_md *context, u32 slot, int relieves)
+INLINE int deliver(struct xdp_md *context, u32 slot, int relieves, int buffers)
 {
 	u32 shared = context->rx_queue_index * SLOTS, at = shared + slot;
+	u32 length = length_of(context, buffers), entries = entries_of(length, buffers);
 	const struct mark *mark = lookup(&marks, &at);
 	struct arrivals *arrived;
 
-	if (context->data_end - context->data > FRAME_MAX)
+	if (!entries)
 		return drop(TOO_LONG);
 	if (!mark || !mark->limit) {
 		at = shared;
@@ -683,21 +727,22 @@ INLINE int deliver(struct xdp_md *context, u32 slot, int relieves)
 	arrived = lookup(&arrivals, &at);
 	if (!mark || !arrived || !mark->limit)
 		return drop(UNUSED_QUEUE);
-	if (relieves && relieve(context, at - shared, arrived, mark))
+	/* A SYN is in one buffer. */
+	if (relieves && length == context->data_end - context->data && relieve(context, at - shared, arrived, mark))
 		return count(ANSWERED, redirect(&own, 0, XDP_TX));
-	if ((int)(arrived->frames - mark->taken) >= (int)mark->limit) {
+	if ((int)(arrived->entries - mark->taken + entries) > (int)mark->limit) {
 		__sync_fetch_and_add(&arrived->refused, 1);
 		return XDP_DROP;
 	}
 	if (redirect(&sockets, at, XDP_DROP) != XDP_REDIRECT)
 		return drop(UNUSED_QUEUE);
-	arrived->frames++;
+	arrived->entries += entries;
 	return XDP_REDIRECT;
 }
 
-INLINE int take(struct xdp_md *context)
+INLINE int take(struct xdp_md *context, int buffers)
 {
-	u32 decision = decide(context);
+	u32 decision = decide(context, length_of(context, buffers));
 
 	switch (decision & 0xffff0000) {
 	case PASS:
@@ -705,12 +750,17 @@ INLINE int take(struct xdp_md *context)
 	case DROP:
 		return drop(decision & 0xffff);
 	}
-	return deliver(context, decision & 0xffff, 1);
+	return deliver(context, decision & 0xffff, 1, buffers);
 }
 
 SEC("xdp") int demux(struct xdp_md *context)
 {
-	return take(context);
+	return take(context, ONE);
+}
+
+SEC("xdp.frags") int demux_several(struct xdp_md *context)
+{
+	return take(context, SEVERAL);
 }
 
 #include "offload.h"
@@ -718,15 +768,27 @@ SEC("xdp") int demux(struct xdp_md *context)
 /* For a router that lets this program forward. */
 SEC("xdp") int router(struct xdp_md *context)
 {
-	int done = forward(context);
+	int done = forward(context, ONE);
 
-	return done ? done : take(context);
+	return done ? done : take(context, ONE);
+}
+
+SEC("xdp.frags") int router_several(struct xdp_md *context)
+{
+	int done = forward(context, SEVERAL);
+
+	return done ? done : take(context, SEVERAL);
 }
 
 /* For a packet monitor: all frames of the device. */
 SEC("xdp") int monitor(struct xdp_md *context)
 {
-	return deliver(context, 0, 0);
+	return deliver(context, 0, 0, ONE);
+}
+
+SEC("xdp.frags") int monitor_several(struct xdp_md *context)
+{
+	return deliver(context, 0, 0, SEVERAL);
 }
 
 /*
@@ -749,9 +811,9 @@ SEC("xdp") int spread(struct xdp_md *context)
 }
 
 /* Returns the decision, for tests. */
-SEC("xdp") int classify(struct xdp_md *context)
+SEC("xdp.frags") int classify(struct xdp_md *context)
 {
-	return decide(context);
+	return decide(context, length_of(context, SEVERAL));
 }
 
 char _license[] SEC("license") = "MIT OR Apache-2.0";

@@ -48,6 +48,19 @@ pub enum LinkError {
         /// The largest MTU with which it can be used.
         max: usize,
     },
+    /// The frames of the device are larger than a chunk of AF_XDP, and the kernel does not divide them.
+    #[error(
+        "`{name}` has an MTU of {mtu}, and AF_XDP of this kernel takes packets of at most {max} bytes: use \
+         Linux 6.6 or later, or ip link set {name} mtu 1500, and the same at its neighbours"
+    )]
+    OneBuffer {
+        /// The device.
+        name: String,
+        /// Its MTU.
+        mtu: usize,
+        /// The largest MTU with which it can be used.
+        max: usize,
+    },
     /// Another evenkeel has its XDP program on the device, which can have one only.
     #[error("another evenkeel is on `{name}`: stop that one, or use another device")]
     Taken {

@@ -16,7 +16,9 @@ use evenkeel_core::id::ChannelId;
 use evenkeel_core::interface::{Arrived, Demultiplexer, Interface as _, Opened, RxQueue, TxQueue as _};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{IpAddress, Ipv4Packet, Ipv6Packet, UdpPacket};
-use evenkeel_link::{Device as _, DeviceState, LinkError, Packet, PacketOptions, Xdp, XdpOptions};
+use evenkeel_link::{
+    Device as _, DeviceState, LinkError, Packet, PacketOptions, Xdp, XdpOptions, buffer_bytes_for,
+};
 use evenkeel_skip::Lack;
 use support::{
     Bench, arp_reply, attempt, echo_reply, in_namespace, is_arp_request, is_ipv4, lacks, run, with_patience,
@@ -220,6 +222,59 @@ fn frames_of_other_stations_go_on_to_the_kernel() {
     });
 }
 
+/// Opens our device of a veth pair with this MTU, with buffers that hold its frames.
+fn open_with_mtu(mtu: usize) -> Bench<Xdp> {
+    for name in ["kernel0", "ek0"] {
+        run(&format!("ip link set {name} mtu {mtu}"));
+    }
+    let mut bench = open();
+    bench.pool = Pool::of_buffers(buffer_bytes_for(mtu), 64);
+    bench.pool.grow(64).unwrap();
+    bench
+}
+
+/// Frames of all lengths, in one chunk of memory and in several, go there and back: from where they lie, from
+/// the buffer where they were gathered, and copied.
+#[test]
+fn frames_of_a_large_mtu_cross_unchanged_and_in_order() {
+    for mtu in [3_000, 9_000, 11_502] {
+        behind_xdp(move || {
+            veth();
+            let mut right = open_with_mtu(mtu);
+            let options = PacketOptions { jumbo: true, ..PacketOptions::default() };
+            let mut left = Bench::new(Packet::open("kernel0", &options).unwrap());
+            left.pool = Pool::of_buffers(buffer_bytes_for(mtu), 64);
+            left.pool.grow(64).unwrap();
+            let (ours, theirs) = (right.device.properties().address.0, left.device.properties().address.0);
+            let is_test = |frame: &[u8]| frame.get(12..14) == Some(&[0x88, 0xb5]);
+            let edges = [3839, 3840, 3841, 4095, 4096, 4097, 7679, 7680, 7681, 8191, 8192, 8193];
+            let lens = edges.into_iter().chain((0..300).map(|number| 60 + number * 997 % (mtu - 45)));
+            let lens = lens.filter(|len| *len <= mtu + 14).chain([mtu + 14]);
+            for (number, len) in (0_u16..).zip(lens) {
+                let mut frame: Vec<u8> = (0..len).map(|at| (at / 251) as u8 ^ (at as u8)).collect();
+                frame[..14].copy_from_slice(&[ours.as_slice(), &theirs, &[0x88, 0xb5]].concat());
+                frame[14..16].copy_from_slice(&number.to_be_bytes());
+                left.send(&frame);
+                let got = right.expect("frame", is_test);
+                assert!(got.bytes() == frame, "{len} bytes");
+                if number % 2 == 0 {
+                    let mut frames = [got].into();
+                    assert_eq!(right.device.transmit(&mut frames, &mut right.pool), 1);
+                } else {
+                    right.send(&frame);
+                    right.pool.recycle(got);
+                }
+                let back = left.expect("its echo", is_test);
+                assert!(back.bytes() == frame, "{len} bytes");
+                left.pool.recycle(back);
+                assert_eq!((left.pool.available(), right.pool.available()), (64, 64));
+            }
+            let status = right.device.info().status;
+            assert_eq!((right.device.queue(0).missed(), status.refused()), (0, 0));
+        });
+    }
+}
+
 fn checksum_is_right(frame: &[u8]) -> bool {
     let (source, destination, payload) = if frame[12..14] == [8, 0] {
         let ip = Ipv4Packet::new_checked(&frame[14..]).unwrap();
@@ -254,6 +309,105 @@ fn datagrams_of_the_kernel_have_a_right_checksum() {
                 assert!(checksum_is_right(frame.bytes()), "{to}, {len} bytes");
             }
         }
+    });
+}
+
+/// The kernel's datagrams and echo requests fill the MTU. Their checksums are left to an adaptor, or not.
+#[test]
+fn packets_of_the_kernel_fill_a_large_mtu_in_both_directions() {
+    behind_xdp(|| {
+        veth();
+        let mtu = 9_000;
+        let mut bench = open_with_mtu(mtu);
+        neighbours(&bench);
+        for offload in ["on", "off"] {
+            if offload == "off" && !attempt("ethtool -K kernel0 tx off").0 {
+                lacks(&Lack::Program { program: "ethtool", package: "ethtool" });
+                break;
+            }
+            for len in [100, 3_500, 3_797, 3_798, 3_799, 8_000, mtu - 28] {
+                let payload: Vec<u8> = (0..len).map(|at| (at % 253) as u8).collect();
+                let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
+                socket.send_to(&payload, "10.77.0.2:4242").unwrap();
+                let frame = bench.expect("datagram", |frame| is_udp(frame, true));
+                assert!(checksum_is_right(frame.bytes()), "{len} bytes, with tx {offload}");
+                assert!(frame.bytes()[42..] == payload, "{len} bytes");
+                // The kernel takes the answer from where we got the question, or drops a wrong one.
+                bench.send(&answer_to(frame.bytes()));
+                let mut got = vec![0; 10_000];
+                socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+                let (got_len, _) = socket.recv_from(&mut got).unwrap();
+                assert!(got[..got_len] == payload, "{len} bytes");
+                bench.pool.recycle(frame);
+            }
+        }
+        let ping = ["-M", "do", "-s", "8972", "-c", "1", "-W", "10", "10.77.0.2"];
+        let ping = Command::new("ping").args(ping).stdout(Stdio::piped()).spawn().unwrap();
+        let echo = bench.expect("echo request", |frame| is_ipv4(frame, 1));
+        assert_eq!(echo.len(), mtu + 14);
+        bench.send(&echo_reply(echo.bytes()));
+        let output = ping.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    });
+}
+
+/// Returns a datagram over IPv4 with both ends exchanged, which changes no checksum.
+fn answer_to(frame: &[u8]) -> Vec<u8> {
+    let (addresses, ports) = (&frame[26..34], &frame[34..38]);
+    let ends = [&addresses[4..], &addresses[..4], &ports[2..], &ports[..2]].concat();
+    [&frame[6..12], &frame[..6], &frame[12..26], &ends, &frame[38..]].concat()
+}
+
+/// Large frames take several entries of a ring. A ring that has no room for one may have it for a small one.
+#[test]
+fn a_flood_of_large_and_small_frames_is_accounted_for_to_the_last_one() {
+    behind_xdp(|| {
+        veth();
+        let mut bench = open_with_mtu(9_000);
+        neighbours(&bench);
+        let mut demultiplexer = bench.device.demultiplexer().unwrap();
+        let demultiplexer = &mut *demultiplexer;
+        demultiplexer.update(Change::AddAddress(IpAddress::v4(10, 77, 0, 2)));
+        let [mut large, mut mixed, mut quiet] =
+            [1, 2, 3].map(|id| Channel::open(demultiplexer, id, 64).unwrap());
+        for (port, channel) in [(9, &large), (8, &mixed), (7, &quiet)] {
+            bind(demultiplexer, port, channel);
+        }
+        let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
+        let send = |len: usize, port: u16| socket.send_to(&vec![7; len], ("10.77.0.2", port)).unwrap();
+        let free = bench.pool.available();
+        let (clock, mut taken) = (bench.clock, [0; 2]);
+        for round in 1..=50_u64 {
+            for number in 0..400 {
+                send(8_900, 9);
+                send([8_900, 10, 3_700, 5_000][number % 4], 8);
+            }
+            // A full ring starves none.
+            send(8_900, 7);
+            send(10, 7);
+            quiet.expect(2, &mut bench);
+            for (channel, taken) in [&mut large, &mut mixed].into_iter().zip(&mut taken) {
+                with_patience("the flood", clock, || {
+                    *taken + channel.ring.missed() + channel.ring.pending() as u64 == 400 * round
+                });
+                let held = channel.ring.pending() as u64;
+                // A part is taken, so that the rings begin the next round at any place.
+                for _ in 0..held - round % 40 {
+                    let frame = channel.ring.take(&mut bench.pool).unwrap();
+                    assert!(checksum_is_right(frame.bytes()));
+                    bench.pool.recycle(frame);
+                    *taken += 1;
+                }
+                assert_eq!(channel.ring.pending() as u64, round % 40, "round {round}");
+            }
+        }
+        for (channel, taken) in [&mut large, &mut mixed].into_iter().zip(&mut taken) {
+            *taken += channel.drain(&mut bench.pool) as u64;
+            assert_eq!(*taken + channel.ring.missed(), 20_000);
+            assert!(channel.ring.missed() > 0 && *taken > 50 * 64 / 3, "{taken} taken");
+        }
+        assert_eq!(bench.pool.available(), free, "a buffer is lost");
+        assert_eq!([&large, &mixed, &quiet].map(|channel| channel.ring.pending()), [0; 3]);
     });
 }
 
@@ -654,8 +808,8 @@ fn what_cannot_be_opened_says_why() {
         assert!(matches!(busy, LinkError::Busy { .. }), "{busy}");
         assert_eq!(error("ek0"), "another evenkeel is on `ek0`: stop that one, or use another device");
         drop(first);
-        run("ip link set ek0 mtu 3000");
-        assert!(error("ek0").contains("MTU of 3000, and frames of more than 1774 bytes"));
+        run("ip link set ek0 mtu 12000");
+        assert!(error("ek0").contains("MTU of 12000, and frames of more than 11502 bytes"));
         run("ip link set ek0 down");
         assert_eq!(error("ek0"), "`ek0` is down: ip link set ek0 up");
         let queue = XdpOptions { queues: vec![7], ..XdpOptions::default() };

@@ -17,6 +17,8 @@ pub enum Notice {
         name: String,
         /// The new MTU, in bytes.
         mtu: usize,
+        /// The largest MTU whose packets the host receives.
+        max: usize,
     },
     /// A device was removed.
     Removed {
@@ -51,12 +53,13 @@ pub enum Notice {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Mtu { name, mtu } if *mtu > MTU_MAX => write!(
+            Self::Mtu { name, mtu, max } if mtu > max => write!(
                 f,
-                "{name}: the MTU is {mtu} now, and frames of more than {MTU_MAX} bytes of IP are lost: ip \
-                 link set {name} mtu 1500"
+                "{name}: the MTU is {mtu} now, and frames of more than {max} bytes of IP are lost: ip link \
+                 set {name} mtu {}",
+                if *max > MTU_MAX { *max } else { 1500 }
             ),
-            Self::Mtu { name, mtu } => write!(f, "{name}: the MTU is {mtu} now"),
+            Self::Mtu { name, mtu, .. } => write!(f, "{name}: the MTU is {mtu} now"),
             Self::Removed { name } => write!(f, "{name}: the device was removed"),
             Self::Returned { name, .. } => write!(f, "{name}: a device of this name is there"),
             Self::Replaced { name, error: None } => write!(f, "{name}: the device is in use again"),

@@ -85,6 +85,7 @@ pub mod ip {
 
 /// Packets in transit, and the process that decides on them.
 pub mod screen {
+    pub use evenkeel_core::offload::{ACCOUNTS, Depth, Flow, FlowHits, FlowScope};
     pub use evenkeel_core::screen::Verdict;
     pub use evenkeel_core::stack::{Screened, Transit};
     pub use evenkeel_core::system::Screen;

@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel::raw::ip::InterfaceId;
-use evenkeel::raw::screen::{Screened, Verdict};
+use evenkeel::raw::screen::{FlowHits, FlowScope, Screened, Verdict};
 use evenkeel::raw::time::Instant;
 use evenkeel_base::SplitMix64;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::flow_accounts::{Account, Accounts, Reason};
 use super::log::SharedLog;
-use super::rules::{Compiled, Counters, Rule, RuleSet, Surroundings};
+use super::rules::{Compiled, Counters, Decision, Flows, Rule, RuleSet, Surroundings};
 use super::screen::Screener;
 use super::text_error::TextError;
 use crate::text::read_text;
@@ -34,6 +35,8 @@ struct Edition {
     rules: Compiled,
     /// For each rule, the log's comment for its packets.
     remarks: Vec<String>,
+    /// The rules about flows, if readers decide about these.
+    flows: Option<Flows>,
 }
 
 /// A cheap, cloneable handle to the rules in force.
@@ -46,6 +49,8 @@ pub struct ActiveRules(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     links: Vec<String>,
+    /// Whether readers decide about flows.
+    about_flows: bool,
     /// The newest rules. A thread holds the lock while it gives them to readers or adds the readers'
     /// counters. Readers never hold it.
     newest: Mutex<Arc<Edition>>,
@@ -63,6 +68,7 @@ struct Reader {
     /// Rules that are not used any more. Freeing large tables takes time, which the screening process must
     /// not spend.
     past: Mutex<Vec<Arc<Chapter>>>,
+    accounts: Mutex<Accounts>,
 }
 
 /// A rule and its counters.
@@ -94,7 +100,7 @@ pub struct Text {
 }
 
 impl Text {
-    fn read(&self, links: &[String]) -> Result<Edition, TextError> {
+    fn read(&self, links: &[String], about_flows: bool) -> Result<Edition, TextError> {
         let file = self.file.display().to_string();
         let mut rules = RuleSet::parse_with(&file, &self.text, &|path| self.beside(path))?;
         let links: Vec<&str> = links.iter().map(String::as_str).collect();
@@ -105,7 +111,8 @@ impl Text {
             format!("rule {} at {file}:{line}: {text}", index + 1)
         };
         let remarks = rules.rules.iter().enumerate().map(remark).collect();
-        Ok(Edition { rules: Compiled::new(rules), remarks })
+        let flows = about_flows.then(|| Flows::new(&rules));
+        Ok(Edition { rules: Compiled::new(rules), remarks, flows })
     }
 
     /// Reads a file that the rules name, relative to their own directory.
@@ -126,10 +133,23 @@ impl ActiveRules {
     /// # Errors
     /// [`TextError`]
     pub fn open(text: &Text, links: Vec<String>, readers: usize) -> Result<Self, TextError> {
-        let edition = Arc::new(text.read(&links)?);
+        Self::opened(text, links, readers, false)
+    }
+
+    /// Opens a rule set as [`ActiveRules::open`] does, for readers that also decide about flows. Rules take
+    /// about twice the memory and time to read.
+    ///
+    /// # Errors
+    /// [`TextError`]
+    pub fn open_about_flows(text: &Text, links: Vec<String>, readers: usize) -> Result<Self, TextError> {
+        Self::opened(text, links, readers, true)
+    }
+
+    fn opened(text: &Text, links: Vec<String>, readers: usize, about_flows: bool) -> Result<Self, TextError> {
+        let edition = Arc::new(text.read(&links, about_flows)?);
         let readers = (0..readers).map(|_| Arc::new(Reader::new(&edition))).collect();
         let newest = Mutex::new(edition);
-        Ok(Self(Arc::new(Shared { links, newest, readers, replaced: AtomicU64::new(0) })))
+        Ok(Self(Arc::new(Shared { links, about_flows, newest, readers, replaced: AtomicU64::new(0) })))
     }
 
     /// Replaces the rules: from some packet on the new rules decide. Unchanged rules keep their counters.
@@ -142,7 +162,7 @@ impl ActiveRules {
         for reader in &shared.readers {
             drop(core::mem::take(&mut *lock(&reader.past)));
         }
-        let new = Arc::new(text.read(&shared.links)?);
+        let new = Arc::new(text.read(&shared.links, shared.about_flows)?);
         let mut newest = lock(&shared.newest);
         shared.readers.iter().for_each(|reader| reader.give(&new));
         // The earlier rules are freed with their last reader, or here.
@@ -211,6 +231,7 @@ impl ActiveRules {
             reader: Arc::clone(reader),
             log: log.clone(),
             random: SplitMix64::new(seed ^ (number << 48)),
+            is_new: true,
         })
     }
 }
@@ -224,6 +245,7 @@ impl Reader {
             next: Mutex::new(None),
             current: Mutex::new(current),
             past: Mutex::default(),
+            accounts: Mutex::default(),
         }
     }
 
@@ -255,6 +277,38 @@ impl Reader {
     }
 }
 
+/// A handle to a screener's counters of flows about which interfaces have decided by themselves.
+#[derive(Debug, Clone)]
+pub(super) struct FlowCounters {
+    reader: Arc<Reader>,
+    /// The packets of flows that passed, and of flows that were dropped.
+    pub(super) passed: u64,
+    pub(super) dropped: u64,
+}
+
+impl FlowCounters {
+    /// Counts what `each` passes on: packets of flows, by account. Only the thread of the screener's host may
+    /// call it.
+    pub(super) fn count(&mut self, each: impl FnOnce(&mut dyn FnMut(u16, FlowHits))) {
+        let mut accounts = lock(&self.reader.accounts);
+        let current = lock(&self.reader.current);
+        let (mut passed, mut dropped) = (0, 0);
+        each(&mut |place, hits| {
+            let Some(Account { reason, passes }) = accounts.get(place) else { return };
+            *(if passes { &mut passed } else { &mut dropped }) += hits.packets;
+            match reason {
+                Some(Reason::Rule(rule)) => current.tally.count_flow(Some(rule), hits),
+                Some(Reason::Unmatched) => current.tally.count_flow(None, hits),
+                Some(Reason::Skipped) => current.tally.count_skipped_flow(hits),
+                None => {}
+            }
+        });
+        accounts.close_gone();
+        self.passed += passed;
+        self.dropped += dropped;
+    }
+}
+
 /// Locks a mutex. No holder of these locks panics.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -267,6 +321,8 @@ pub struct RuleScreener {
     reader: Arc<Reader>,
     log: Option<SharedLog>,
     random: SplitMix64,
+    /// Whether nobody knows yet on what its decisions depend.
+    is_new: bool,
 }
 
 /// The host's tables, and chance.
@@ -299,31 +355,50 @@ impl Surroundings for Around<'_, '_> {
 }
 
 impl RuleScreener {
+    /// Returns its counters of flows.
+    pub(super) fn flow_counters(&self) -> FlowCounters {
+        FlowCounters { reader: Arc::clone(&self.reader), passed: 0, dropped: 0 }
+    }
+
     /// Switches to the new rules.
     #[cold]
     fn turn(&mut self) {
         let reader = &self.reader;
-        // The other thread holds the lock while it compares two sets; the next packet tries again.
+        // The other thread holds the lock while it compares two sets; the next step tries again.
         let Ok(mut next) = reader.next.try_lock() else { return };
         reader.is_fresh.store(false, Ordering::Relaxed);
         let Some(next) = next.take() else { return };
         next.tally.carry(&self.current.tally, &next.succession);
+        lock(&reader.accounts).follow(&next.succession);
+        self.is_new = true;
         *lock(&reader.current) = Arc::clone(&next);
         let past = core::mem::replace(&mut self.current, next);
         lock(&reader.past).push(past);
     }
 }
 
+impl RuleScreener {
+    /// Returns the account of packets about which a decision is made.
+    fn account(&self, decision: &Decision, rules: &RuleSet, interface: u8) -> Option<u16> {
+        let reason = match decision.rule {
+            Some(rule) => Reason::Rule(rule),
+            None if rules.skips(interface) => Reason::Skipped,
+            None => Reason::Unmatched,
+        };
+        lock(&self.reader.accounts).open(reason, decision.verdict() == Verdict::Pass)
+    }
+}
+
 impl Screener for RuleScreener {
     fn screen(&mut self, screened: &mut Screened<'_>, now: Instant) -> Verdict {
-        if self.reader.is_fresh.load(Ordering::Acquire) {
-            self.turn();
-        }
         let Chapter { edition, tally, .. } = &*self.current;
-        let Edition { rules, remarks } = &**edition;
+        let Edition { rules, remarks, flows } = &**edition;
         let (packet, interface) = (screened.transit().packet(), screened.transit().interface().0);
         let mut around = Around { screened, random: &mut self.random };
         let decision = rules.decide(packet, interface, &mut around, tally);
+        let settled =
+            flows.as_ref().filter(|flows| screened.is_due() && flows.holds(packet, interface, &mut around));
+        let account = settled.and_then(|_| self.account(&decision, rules.set(), interface));
         if let (Some(rule), Some(log)) = (decision.log, &self.log) {
             log.record(screened.transit(), now, remarks.get(rule).map_or("", String::as_str));
         }
@@ -331,13 +406,25 @@ impl Screener for RuleScreener {
         if verdict == Verdict::Pass && !decision.changes.is_none() {
             decision.changes.apply(screened.packet_mut());
         }
+        if let Some(account) = account {
+            screened.settle(account);
+        }
         verdict
     }
 
-    fn idle(&mut self) {
+    fn renew(&mut self) -> Option<FlowScope> {
+        if self.reader.is_fresh.load(Ordering::Acquire) {
+            self.turn();
+        }
+        let is_new = core::mem::take(&mut self.is_new);
+        self.current.edition.flows.as_ref().filter(|_| is_new).map(Flows::scope)
+    }
+
+    fn idle(&mut self) -> bool {
         if let Some(log) = &self.log {
             log.hand_over();
         }
+        self.reader.is_fresh.load(Ordering::Acquire)
     }
 }
 

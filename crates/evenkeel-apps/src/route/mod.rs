@@ -3,6 +3,7 @@
 pub mod active_rules;
 pub mod error;
 pub mod flood;
+mod flow_accounts;
 mod links;
 pub mod log;
 mod part;

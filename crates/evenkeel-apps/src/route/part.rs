@@ -10,6 +10,7 @@ use evenkeel::raw::kernel::FollowedTables;
 use evenkeel::raw::process::ProcessId;
 use evenkeel::raw::time::{Clock, Duration, Instant};
 
+use super::active_rules::FlowCounters;
 use super::report::{Line, Routed, ScreeningReport, Stall};
 use super::screen::Report;
 use crate::captures::Capturing;
@@ -36,6 +37,7 @@ pub(super) struct Captured {
 pub(super) struct Screened {
     pub(super) process: ProcessId,
     pub(super) report: Arc<Report>,
+    pub(super) flows: FlowCounters,
     pub(super) stall: Stall,
 }
 
@@ -53,11 +55,12 @@ impl Part {
         let snapshot = Snapshot::of(host, &self.observer, now.since(Instant::ZERO));
         let counters = HostCounters::of(&snapshot, elapsed);
         let screening = self.screened.as_mut().map(|screened| {
-            let report = &screened.report;
+            let Screened { report, flows, .. } = screened;
+            flows.count(|hit| host.take_flow_hits(hit));
             let stalled = screened.stall.look(report.judged(), host.waiting_for_verdict() > 0, now);
             ScreeningReport {
-                passed: report.passed(),
-                dropped: report.dropped(),
+                passed: report.passed() + flows.passed,
+                dropped: report.dropped() + flows.dropped,
                 rejected: report.rejected(),
                 queue_full: host.ledger().input_drops(QueueDrop::Screen),
                 stalled: if stalled >= STALLED { stalled.as_secs_f64() } else { 0.0 },
@@ -68,6 +71,7 @@ impl Part {
             seconds: elapsed.as_secs_f64(),
             forwarded: counters.forwarded,
             offloaded: snapshot.interfaces.iter().map(|interface| interface.offloaded).sum(),
+            offload_refused: snapshot.interfaces.iter().map(|interface| interface.offload_refused).sum(),
             links: self.lines.iter().map(|line| line.report(&snapshot)).collect(),
             screening,
             routes: host.route_count() as u64,

@@ -24,6 +24,8 @@ pub struct Routed {
     pub forwarded: u64,
     /// Packets that were forwarded in XDP, and that the router did not see.
     pub offloaded: u64,
+    /// Packets that were dropped in XDP as rules demand, and that the router did not see.
+    pub offload_refused: u64,
     /// The report of each link.
     pub links: Vec<LinkReport>,
     /// The report of screening; `None` if all packets pass.
@@ -83,9 +85,9 @@ pub struct LinkReport {
 /// The report of screening.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct ScreeningReport {
-    /// Packets let through.
+    /// Packets let through, in XDP or not.
     pub passed: u64,
-    /// Packets dropped silently.
+    /// Packets dropped silently, in XDP or not.
     pub dropped: u64,
     /// Packets dropped and their senders notified.
     pub rejected: u64,
@@ -118,6 +120,7 @@ impl Routed {
         self.seconds = self.seconds.max(other.seconds);
         self.forwarded += other.forwarded;
         self.offloaded += other.offloaded;
+        self.offload_refused += other.offload_refused;
         for (link, other) in self.links.iter_mut().zip(other.links) {
             link.add(other);
         }

@@ -38,7 +38,7 @@ pub struct Router {
     /// Whether addresses, routes and neighbours are the kernel's: all links are then `packet:NAME`.
     pub kernel_routes: bool,
     /// Whether packets between `xdp:NAME` links are forwarded in XDP, once the router has decided about their
-    /// destination. Not possible with rules, or with a capture: neither would see them.
+    /// destination, and rules about their flow. Not possible with a capture, which would not see them.
     pub offload: bool,
     /// Limit of the screening queue.
     pub screen_queue_pkts: usize,
@@ -166,9 +166,7 @@ impl Router {
             return Ok(());
         }
         let between = self.links.iter().filter(|link| matches!(link.device, DeviceSpec::Xdp(_)));
-        let what = if self.changing.rules.is_some() {
-            "packets that are forwarded in XDP are not screened: no offload with rules"
-        } else if self.capture.is_some() {
+        let what = if self.capture.is_some() {
             "a capture does not see the packets that are forwarded in XDP: no offload with a capture"
         } else if between.count() < 2 {
             "packets are forwarded in XDP between xdp:NAME links: give two or more"

@@ -8,6 +8,7 @@ use std::{iter, thread};
 use evenkeel::raw::device::{Address, DeviceSpec, refuse_kernel_forwarding};
 use evenkeel::raw::host::Host;
 use evenkeel::raw::kernel::FollowedTables;
+use evenkeel::raw::process::ProcessId;
 use evenkeel::raw::signal::hangup_events;
 use evenkeel::raw::time::{Clock, Duration, Instant};
 use evenkeel::{Engine, Group, Remote};
@@ -79,7 +80,8 @@ impl Running {
         let places = router.places()?;
         let names: Vec<String> = places.iter().map(|place| place.name.clone()).collect();
         let rules = router.changing.rules.as_ref();
-        let active = rules.map(|text| ActiveRules::open(text, names.clone(), router.hosts())).transpose()?;
+        let open = if router.offload { ActiveRules::open_about_flows } else { ActiveRules::open };
+        let active = rules.map(|text| open(text, names.clone(), router.hosts())).transpose()?;
         let tables = Tables::of(&router.changing.tables, &places)?;
         let clock = Clock::start();
         let engines: Result<Vec<_>, _> =
@@ -109,8 +111,11 @@ impl Running {
         say(&format!("forwarding between {}", names.join(" and ")));
         let reloads = Arc::new(Reloads::default());
         if let Some(reread) = reread {
-            let reloader =
-                Reloader { places, active: active.clone(), reread, say, current: Arc::new(tables) };
+            let process =
+                |part: &Arc<Mutex<Part>>| lock(part).screened.as_ref().map(|screened| screened.process);
+            let screening = parts.iter().map(process).collect();
+            let (active, current) = (active.clone(), Arc::new(tables));
+            let reloader = Reloader { places, active, screening, reread, say, current };
             follow_hangups(&mut group, reloader, &reloads)?;
         }
         Ok(Self { group, cores: router.cores, parts, telling: Telling { active, log: handle, reloads } })
@@ -257,16 +262,19 @@ fn follow_kernel(engine: &mut Engine, router: &Router) -> Result<FollowedTables,
 
 fn screen(engine: &mut Engine, router: &Router, screener: RuleScreener) -> Screened {
     let report = Arc::new(Report::default());
+    let flows = screener.flow_counters();
     let program = Screening::new(screener, router.screen_queue_pkts, Arc::clone(&report));
     engine.host_mut().require_screening();
     let process = engine.host_mut().spawn("screening", router.screen_nice, Box::new(program));
-    Screened { process, report, stall: Stall::default() }
+    Screened { process, report, flows, stall: Stall::default() }
 }
 
 /// The state of the thread that reads changeable settings again: a large table must not delay packets.
 struct Reloader {
     places: Vec<Place>,
     active: Option<ActiveRules>,
+    /// The screening process of each host.
+    screening: Vec<Option<ProcessId>>,
     reread: Reread,
     say: Say,
     /// The tables that the hosts have, or will have after their pending messages.
@@ -325,5 +333,10 @@ impl Reloader {
             // The tables were checked before, except for the limit of the host's table.
             let _ = new.apply(&earlier, host, now);
         });
+        // Packets that are forwarded in XDP wake no process that would turn to new rules.
+        for (index, process) in self.screening.iter().enumerate() {
+            let Some(process) = *process else { continue };
+            hosts.on(index, move |host, now| host.wake_process(process, now));
+        }
     }
 }

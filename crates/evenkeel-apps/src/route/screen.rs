@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel::raw::error::BindError;
 use evenkeel::raw::process::{Program, Step, System};
-use evenkeel::raw::screen::{Screen, Screened, Transit, Verdict};
+use evenkeel::raw::screen::{FlowScope, Screen, Screened, Transit, Verdict};
 use evenkeel::raw::time::Instant;
 
 /// The most packets judged in one step: between two steps other processes may run.
@@ -43,8 +43,18 @@ pub trait Screener: Send {
     /// Decides about one packet, which arrived at `now`, and may change it.
     fn screen(&mut self, screened: &mut Screened<'_>, now: Instant) -> Verdict;
 
-    /// Called when no packet waits to be judged.
-    fn idle(&mut self) {}
+    /// Turns to another opinion, if there is one: called between two packets. Returns the fields that verdicts
+    /// about flows depend on, if [`Screened::settle`] is to be heard from now on; then all earlier verdicts are
+    /// taken back.
+    fn renew(&mut self) -> Option<FlowScope> {
+        None
+    }
+
+    /// Called when no packet waits to be judged. Returns whether [`Screener::renew`] is to be called again, even
+    /// if none comes.
+    fn idle(&mut self) -> bool {
+        false
+    }
 }
 
 impl<F: FnMut(&Transit) -> Verdict + Send> Screener for F {
@@ -179,6 +189,10 @@ impl<S: Screener> Program for Screening<S> {
             Err(step) => return step,
         };
         let now = system.now();
+        if let Some(scope) = self.screener.renew() {
+            // The queue is open.
+            let _ = queue.set_scope(system, scope);
+        }
         for _ in 0..PACKETS_PER_STEP {
             let Self { screener, report, .. } = self;
             let judged = queue.decide_with(system, |screened| {
@@ -187,8 +201,7 @@ impl<S: Screener> Program for Screening<S> {
                 verdict
             });
             if judged.is_err() {
-                self.screener.idle();
-                return Step::Wait(queue.fd());
+                return if self.screener.idle() { Step::Again } else { Step::Wait(queue.fd()) };
             }
         }
         Step::Again

@@ -182,6 +182,11 @@ fn bulk_over_xdp() {
 }
 
 #[test]
+fn bulk_over_xdp_with_a_large_mtu() {
+    bulk(Way::LargeXdp, 256 * MIB);
+}
+
+#[test]
 fn bulk_over_a_way_that_loses() {
     bulk(Way::Emulated(lossy()), 4 * MIB);
 }

@@ -46,6 +46,8 @@ pub(crate) enum Way {
     Packet,
     /// A veth pair, of which one end is ours behind an XDP program.
     Xdp,
+    /// A veth pair with an MTU of 9000, of which one end is ours behind an XDP program.
+    LargeXdp,
     /// A TAP, and from there through the emulator.
     Emulated(Conditions),
 }
@@ -71,7 +73,7 @@ pub(crate) const fn lossy_nearby() -> Conditions {
 impl Way {
     /// Returns whether this machine has what the way needs. If not, the test counts as skipped.
     pub(crate) fn is_there(self) -> bool {
-        !matches!(self, Self::Xdp) || evenkeel_testing::has_xdp()
+        !matches!(self, Self::Xdp | Self::LargeXdp) || evenkeel_testing::has_xdp()
     }
 }
 
@@ -117,13 +119,18 @@ impl Stand {
                 set_up("e0");
                 stand(DeviceSpec::Tap("e0".into()), None, None)
             }
-            Way::Packet | Way::Xdp => {
+            Way::Packet | Way::Xdp | Way::LargeXdp => {
                 run("ip link add k0 type veth peer name e0");
+                if matches!(way, Way::LargeXdp) {
+                    for name in ["k0", "e0"] {
+                        run(&format!("ip link set {name} mtu 9000"));
+                    }
+                }
                 run("sysctl -qw net.ipv6.conf.e0.disable_ipv6=1");
                 run("ip link set e0 up");
                 set_up("k0");
                 let device = match way {
-                    Way::Xdp => {
+                    Way::Xdp | Way::LargeXdp => {
                         DeviceSpec::Xdp(XdpSpec { name: "e0".into(), queues: Vec::new(), shared: false })
                     }
                     _ => DeviceSpec::Packet("e0".into()),

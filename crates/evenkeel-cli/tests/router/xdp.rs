@@ -175,6 +175,35 @@ fn packets_are_forwarded_in_xdp_until_their_neighbour_moves() {
     });
 }
 
+/// Packets of 9000 bytes are forwarded by the router and in XDP, and may not be fragmented.
+#[test]
+fn packets_of_a_large_mtu_are_forwarded() {
+    for options in ["", "--offload"] {
+        with_xdp(move || {
+            let (a, b) = hosts();
+            for (host, far, near) in [(&a, "a1", "r1"), (&b, "b1", "r2")] {
+                run(&format!("ip link set {near} mtu 9000"));
+                host.run(&format!("ip link set {far} mtu 9000"));
+                host.run(&format!("ethtool -K {far} gro on tx off"));
+            }
+            let router = Router::start(&format!("{} {options}", links("xdp", "xdp")));
+            for to in ["10.0.2.2", "fd00:2::2"] {
+                let said = a.run(&format!("ping -q -M do -c 200 -i 0.002 -W 5 -s 8952 {to}"));
+                assert!(said.contains(" 0% packet loss"), "{to}: {said}");
+            }
+            let _server = b.spawn("iperf3 -s -1");
+            let stream = perf(&a, "iperf3 -J -c 10.0.2.2 -n 100M --connect-timeout 3000");
+            assert!(stream["end"]["sum_sent"]["bytes"].as_u64().unwrap() > 100_000_000, "{stream}");
+            let done = router.stop();
+            let [forwarded, offloaded] = ["forwarded", "offloaded"].map(|what| done[what].as_u64().unwrap());
+            match options {
+                "" => assert!(forwarded > 2 * 400 + 10_000 && offloaded == 0, "{done}"),
+                _ => assert!(forwarded < 1_000 && offloaded > 2 * 350 + 10_000, "{done}"),
+            }
+        });
+    }
+}
+
 #[test]
 fn a_device_that_takes_no_frames_of_xdp_gets_them_from_the_router() {
     with_xdp(|| {
@@ -187,5 +216,58 @@ fn a_device_that_takes_no_frames_of_xdp_gets_them_from_the_router() {
         pings(&a, 100, "10.0.2.2");
         let done = router.stop();
         assert_eq!(done["offloaded"], 0, "{done}");
+    });
+}
+
+/// Sends so many datagrams to a port of the other host, of one flow in each family.
+fn datagrams(from: &Host, scratch: &Scratch, packets: u32, port: u16) {
+    let mut script = String::new();
+    for to in ["10.0.2.2", "fd00:2::2"] {
+        let send = format!("for n in $(seq {packets}); do echo $n >&3; done");
+        script.push_str(&format!("exec 3>/dev/udp/{to}/{port}; {send}\n"));
+    }
+    let script = scratch.write("send.sh", &script);
+    from.run(&format!("bash {script}"));
+}
+
+/// Flows that rules pass or drop are forwarded or dropped in XDP until the rules change. Rules count all of their
+/// packets.
+#[test]
+fn flows_about_which_rules_have_decided_are_forwarded_or_dropped_in_xdp() {
+    with_xdp(|| {
+        let (a, b) = hosts();
+        a.run("ethtool -K a1 gro on tx off");
+        b.run("ethtool -K b1 gro on tx off");
+        let scratch = Scratch::new();
+        let rules = "pass all\nblock in on wan proto { icmp, icmp6 }\nblock in on lan proto udp to port 9\n\
+                     block log in on lan proto udp to port 11\n";
+        let path = scratch.write("rules.conf", rules);
+        let config = scratch.write("router.toml", "rules = \"rules.conf\"\n");
+        let mut router = Router::start(&format!("{} --offload --config {config}", links("xdp", "xdp")));
+        // The kernel keeps few packets while it asks for the router's hardware address.
+        for router in ["10.0.1.1", "fd00:1::1"] {
+            a.run(&format!("ping -c 1 -W 5 {router}"));
+        }
+        for port in [7, 9, 11] {
+            datagrams(&a, &scratch, 3_000, port);
+        }
+        std::fs::write(&path, format!("{rules}block in on lan proto udp to port 7\n")).unwrap();
+        router.reload("rules");
+        datagrams(&a, &scratch, 3_000, 7);
+        let done = router.stop();
+        let (count, screening) = (|what: &str| done[what].as_u64().unwrap(), &done["screening"]);
+        assert!(count("offloaded") > 1_000 && count("offload_refused") > 2_000, "{done}");
+        assert_eq!(screening["passed"], count("offloaded") + count("forwarded"), "{done}");
+        let lost = lost(&done["links"][0]) + screening["queue_full"].as_u64().unwrap();
+        let packets = |rule: usize| screening["rules"][rule]["packets"].as_u64().unwrap();
+        for (rule, expected) in [(0, 6_000), (2, 6_000), (3, 6_000), (4, 6_000)] {
+            let packets = packets(rule);
+            assert!(
+                packets <= expected && packets + lost >= expected,
+                "{rule}: {packets}, {lost} lost; {done}"
+            );
+        }
+        let dropped: u64 = (1..5).map(packets).sum();
+        assert_eq!(screening["dropped"], dropped, "{done}");
     });
 }

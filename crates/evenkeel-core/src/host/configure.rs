@@ -194,7 +194,8 @@ impl Host {
         self.net.remove_address(interface, address)
     }
 
-    /// Sets the size of the largest IP packet that leaves through an interface, from 576 to 1906 bytes.
+    /// Sets the size of the largest IP packet that leaves through an interface: at least 576 bytes, and at
+    /// most 1906 or what an interface of this host was added with.
     pub fn set_mtu(&mut self, interface: InterfaceId, mtu: usize) {
         self.net.stack.set_mtu(interface, mtu);
     }

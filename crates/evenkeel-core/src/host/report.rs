@@ -8,6 +8,7 @@ use crate::deadline::Deadline;
 use crate::id::{Fd, InterfaceId, ProcessId, SocketId};
 use crate::ledger::{Imbalance, Ledger};
 use crate::link::{Traffic, Untaken};
+use crate::offload::FlowHits;
 use crate::poll::Resumes;
 use crate::process::Bill;
 use crate::socket::{self, Descriptor, SocketReport};
@@ -74,7 +75,14 @@ impl Host {
         let mut untaken = self.net.links.untaken(interface);
         self.net.rx.channels.rings_on(interface).for_each(|ring| untaken.add_channel_ring(ring));
         untaken.forwarded = self.net.offloads.forwarded(interface);
+        untaken.refused = self.net.offloads.refused(interface);
         untaken
+    }
+
+    /// Calls `hit` with the packets of flows that interfaces have forwarded or dropped by themselves since the
+    /// last call, by the account that [`Screened::settle`](crate::stack::Screened::settle) named.
+    pub fn take_flow_hits(&mut self, hit: &mut dyn FnMut(u16, FlowHits)) {
+        self.net.offloads.each_hit(hit);
     }
 
     /// Returns the counters of messages that change how the host sends, and that it processed ahead of frames

@@ -15,6 +15,8 @@ pub struct Untaken {
     pub dropped: BTreeMap<Reason, u64>,
     /// Packets that the interface has [forwarded by itself](crate::offload).
     pub forwarded: u64,
+    /// Packets that the interface has dropped by itself, because screening drops their flows.
+    pub refused: u64,
 }
 
 impl Untaken {

@@ -293,12 +293,12 @@ impl Net {
 
     pub(crate) fn forward(&mut self, transit: Transit, now: Instant) {
         self.work.add(Work::Forward);
-        // A decision of screening holds for the packet alone.
-        let due = if self.sockets.screened { None } else { self.offloads.count(&transit) };
+        let screened = self.sockets.screened;
+        let due = self.offloads.count(&transit, screened);
         let came_by = transit.interface();
         self.with_stack(now, |stack, io| stack.forward(transit, io));
         if let Some(destination) = due {
-            self.offloads.hand_over((came_by, destination), &self.stack, &self.links, now);
+            self.offloads.hand_over((came_by, destination), (&self.stack, screened), &self.links, now);
         }
     }
 

@@ -2,14 +2,22 @@
 
 use super::state::Net;
 use crate::demux::Change;
+use crate::frame::Pool;
 use crate::id::InterfaceId;
 use crate::interface::{Demultiplexer, Interface, Properties};
 use crate::link::AddInterfaceError;
 use crate::poll::Gate;
 use crate::receive::ReceivePath;
 use crate::rx::Rings;
+use crate::stack::{Stack, buffer_bytes_for};
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpCidr};
+
+/// Makes the buffers of a host large enough for the frames of an interface with this MTU.
+fn fit(pool: &mut Pool, stack: &mut Stack, mtu: usize) {
+    pool.fit(buffer_bytes_for(mtu));
+    stack.fit(pool.buffer_bytes());
+}
 
 impl Net {
     /// Takes an interface whose frames are received as `plan` says, or else as suits the host and the
@@ -26,6 +34,7 @@ impl Net {
         let plan = plan.unwrap_or_else(|| self.config.plan_for(demultiplexer.is_some()));
         self.links.check_plan(plan, self.plan, interface.properties().queues, demultiplexer.is_some())?;
         demultiplexer = demultiplexer.filter(|_| plan.is_on_interface());
+        fit(&mut self.pool, &mut self.stack, interface.properties().mtu);
         let reserved_pkts = self.pool.capacity();
         let rings = match self.reserve_rings(&mut *interface, demultiplexer.as_deref_mut(), plan) {
             Ok(rings) => rings,
@@ -71,6 +80,7 @@ impl Net {
         if !self.links.can_replace(id, &*interface) {
             return Err(AddInterfaceError::CannotReplace);
         }
+        fit(&mut self.pool, &mut self.stack, interface.properties().mtu);
         interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
         let &Properties { address: hardware, mtu, .. } = interface.properties();
         let (offload, refuser) = (interface.offload(), interface.refuser());

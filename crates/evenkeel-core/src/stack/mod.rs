@@ -71,6 +71,7 @@ pub use screened::Screened;
 pub use transit::Transit;
 pub use udp::Datagram;
 
+pub(crate) use address::interfaces::buffer_bytes_for;
 pub(crate) use error::OutputError;
 pub(crate) use forward::Way;
 pub(crate) use icmp::quote::{IcmpError, IcmpErrorKind, Quoted};

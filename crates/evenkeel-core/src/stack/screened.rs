@@ -11,11 +11,31 @@ use crate::wire::{IpAddress, IpCidr};
 pub struct Screened<'a> {
     transit: &'a mut Transit,
     routing: &'a Routing,
+    is_due: bool,
+    account: Option<u16>,
 }
 
 impl<'a> Screened<'a> {
-    pub(super) const fn new(transit: &'a mut Transit, routing: &'a Routing) -> Self {
-        Self { transit, routing }
+    pub(super) const fn new(transit: &'a mut Transit, routing: &'a Routing, is_due: bool) -> Self {
+        Self { transit, routing, is_due, account: None }
+    }
+
+    /// Returns whether the verdict is to be handed over to the interface, if it holds for the packet's flow.
+    #[must_use]
+    pub const fn is_due(&self) -> bool {
+        self.is_due
+    }
+
+    /// Declares that the verdict holds for all packets of the flow that arrive at the interface, as long as no
+    /// route and no address changes: of every length, and whatever else their headers say. The interface
+    /// counts them on `account`, and may pass or drop them by itself.
+    pub const fn settle(&mut self, account: u16) {
+        self.account = Some(account);
+    }
+
+    /// Returns the account of a verdict that holds for the flow.
+    pub(crate) const fn account(&self) -> Option<u16> {
+        self.account
     }
 
     /// Returns the packet that the verdict is about.

@@ -283,8 +283,9 @@ impl Stack {
     }
 
     /// Returns a packet for screening, with the tables that rules may ask about its addresses.
-    pub(crate) const fn screened<'a>(&'a self, transit: &'a mut Transit) -> Screened<'a> {
-        Screened::new(transit, &self.routing)
+    /// `is_due` says whether the verdict may be handed over.
+    pub(crate) const fn screened<'a>(&'a self, transit: &'a mut Transit, is_due: bool) -> Screened<'a> {
+        Screened::new(transit, &self.routing, is_due)
     }
 
     // --- Output ---
@@ -439,8 +440,9 @@ impl Stack {
     /// Adds an interface with the hardware address `mac` whose IP packets are of `mtu` bytes at most, and
     /// gives it the IPv6 link-local address of its hardware address (RFC 4291 appendix A).
     ///
-    /// The MTU is taken as 576 at least and 1906 at most (what a frame buffer holds). Of the 256 interfaces
-    /// that can be named, more are not added: the last one's name is given again.
+    /// The MTU is taken as 576 at least, and at most as what a frame buffer holds: 1906, or more on a host
+    /// that has had an interface with a larger one. Of the 256 interfaces that can be named, more are not
+    /// added: the last one's name is given again.
     pub fn add_interface(&mut self, mac: EthernetAddress, mtu: usize) -> InterfaceId {
         let Some(interface) = self.routing.add_interface(mac, mtu) else { return InterfaceId(u8::MAX) };
         if self.config.forwarding {
@@ -490,6 +492,11 @@ impl Stack {
             }
         }
         true
+    }
+
+    /// Raises the largest MTU of interfaces to what buffers of this size hold.
+    pub(crate) fn fit(&mut self, buffer_bytes: usize) {
+        self.routing.fit(buffer_bytes);
     }
 
     /// Sets an interface's MTU, within the bounds of [`Stack::add_interface`].

@@ -7,6 +7,7 @@ use super::state::{System, there_was};
 use crate::drop::QueueDrop;
 use crate::id::{Fd, QueueId, SocketId};
 use crate::net::Net;
+use crate::offload::{FlowScope, FlowVerdict};
 use crate::poll::Sources;
 use crate::queue::Queue;
 use crate::screen::Verdict;
@@ -53,6 +54,7 @@ impl Screen {
     /// Ends screening: drops the packets that wait for a verdict, and wakes the forwarding daemon. The daemon
     /// drops the packets in its channel.
     pub(super) fn closed(net: &mut Net, screen: ScreenQueue) {
+        net.offloads.set_scope(None);
         net.pool.shrink(2 * screen.queue.limit());
         for transit in screen.judging.into_iter().chain(screen.queue.into_items()) {
             net.ledger.drop_input(QueueDrop::Closed, 1);
@@ -94,8 +96,32 @@ impl Screen {
             screen.counters.received += 1;
         }
         net.work.add(Work::Deliver);
-        let verdict = decide(&mut net.stack.screened(&mut transit));
+        let due = net.offloads.count_screened(&transit);
+        let mut screened = net.stack.screened(&mut transit, due.is_some());
+        let verdict = decide(&mut screened);
+        if let Some((flow, account)) = due.zip(screened.account()) {
+            let passes = match verdict {
+                Verdict::Pass => Some(true),
+                Verdict::Drop => Some(false),
+                Verdict::Reject | Verdict::Unreachable(_) | Verdict::Reset => None,
+            };
+            let verdict = passes.map(|passes| FlowVerdict { passes, account });
+            let of_flow = (transit.interface(), &flow);
+            verdict.into_iter().for_each(|verdict| net.offloads.judge(of_flow, verdict, &net.stack));
+        }
         net.execute(transit, verdict, *now);
+        Ok(())
+    }
+
+    /// Announces which fields of a packet the verdicts depend on that [`Screened::settle`] declares to hold
+    /// for a flow. Everything that interfaces do by themselves is taken back, so this is also how a changed
+    /// opinion takes effect.
+    ///
+    /// # Errors
+    /// [`ReceiveError::BadDescriptor`] if the descriptor is no screening queue of this process.
+    pub fn set_scope(self, system: &mut System<'_>, scope: FlowScope) -> Result<(), ReceiveError> {
+        system.begin(self.0, Kind::Screen)?;
+        system.net.offloads.set_scope(Some(scope));
         Ok(())
     }
 

@@ -7,13 +7,18 @@ use evenkeel_core::cable::End;
 use evenkeel_core::drop::Reason;
 use evenkeel_core::frame::{Frame, Pool, PoolLimit};
 use evenkeel_core::interface::{Demultiplexer, Interface, Properties, RxQueue, TxQueue};
-use evenkeel_core::offload::{Offload, OffloadHop};
+use evenkeel_core::offload::{Flow, FlowHits, FlowScope, FlowVerdict, Offload, OffloadHop};
 use evenkeel_core::wire::IpAddress;
 
-/// The destinations of packets that an interface forwards.
+/// The destinations of packets that an interface forwards, and verdicts about flows.
 #[derive(Debug, Default)]
 pub(crate) struct Forwards {
+    pub(crate) addresses: Vec<IpAddress>,
     pub(crate) destinations: BTreeMap<IpAddress, OffloadHop>,
+    pub(crate) verdicts: BTreeMap<Flow, FlowVerdict>,
+    /// The number of packets dropped, and the hits that the host has not seen yet.
+    pub(crate) refused: u64,
+    pub(crate) hits: Vec<(u16, FlowHits)>,
     pub(crate) clears: usize,
     /// The number of packets forwarded since the host last looked, and of all.
     pub(crate) packets: (u64, u64),
@@ -26,14 +31,27 @@ pub(crate) type Shared = Arc<Mutex<Forwards>>;
 struct Recorder(Shared);
 
 impl Offload for Recorder {
+    fn set_addresses(&mut self, addresses: &mut dyn Iterator<Item = IpAddress>) {
+        let mut forwards = self.0.lock().unwrap();
+        assert!(forwards.destinations.is_empty() && forwards.verdicts.is_empty());
+        forwards.addresses = addresses.collect();
+    }
+
     fn forward(&mut self, destination: IpAddress, next: &OffloadHop) -> bool {
         self.0.lock().unwrap().destinations.insert(destination, *next);
+        true
+    }
+
+    fn judge(&mut self, flow: &Flow, scope: &FlowScope, verdict: FlowVerdict) -> bool {
+        assert_eq!(scope.cut(flow), *flow);
+        self.0.lock().unwrap().verdicts.insert(*flow, verdict);
         true
     }
 
     fn clear(&mut self) {
         let mut forwards = self.0.lock().unwrap();
         forwards.destinations.clear();
+        forwards.verdicts.clear();
         forwards.clears += 1;
     }
 
@@ -46,6 +64,14 @@ impl Offload for Recorder {
 
     fn forwarded(&self) -> u64 {
         self.0.lock().unwrap().packets.1
+    }
+
+    fn refused(&self) -> u64 {
+        self.0.lock().unwrap().refused
+    }
+
+    fn each_hit(&mut self, hit: &mut dyn FnMut(u16, FlowHits)) {
+        self.0.lock().unwrap().hits.drain(..).for_each(|(account, hits)| hit(account, hits));
     }
 }
 

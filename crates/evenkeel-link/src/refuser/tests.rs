@@ -1,6 +1,7 @@
 //! The program compared with the demultiplexing function, by test runs of the kernel.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+use core::cell::Cell;
 use std::thread;
 
 use aya::programs::{TestRun as _, TestRunOptions};
@@ -166,7 +167,7 @@ fn what_is_refused_leads_to_the_channel() {
     model.apply(Change::Bind(datagrams_to(PORT), CHANNEL));
     let base = prop_oneof![Just(ipv4(PORT)), Just(ipv6(PORT))];
     let frames = (base, vec((0..64_usize, any_byte()), 0..4), 0..80_usize, 0..20_usize);
-    let mut refused = 0;
+    let refused = Cell::new(0);
     let check = |(mut frame, changes, len, more): (Vec<u8>, Vec<(usize, u8)>, usize, usize)| {
         for (at, byte) in changes {
             frame.get_mut(at).into_iter().for_each(|place| *place = byte);
@@ -174,16 +175,14 @@ fn what_is_refused_leads_to_the_channel() {
         frame.truncate(len.max(14));
         frame.resize(frame.len() + more, 0);
         if !refuser.passes(&frame) {
-            refused += 1;
+            refused.set(refused.get() + 1);
             prop_assert_eq!(model.classify(&frame), Class::Channel(CHANNEL));
         }
         Ok(())
     };
-    let check = std::cell::RefCell::new(check);
     let config = ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() };
-    TestRunner::new(config).run(&frames, |case| (check.borrow_mut())(case)).unwrap();
-    drop(check);
-    assert!(refused > 500, "{refused}");
+    TestRunner::new(config).run(&frames, check).unwrap();
+    assert!(refused.get() > 500, "{refused:?}");
 }
 
 /// Returns bytes of which those with a meaning are frequent.

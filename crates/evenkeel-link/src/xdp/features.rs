@@ -6,6 +6,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with};
 
+use super::buffers::Buffers;
+
 /// Messages of generic netlink (linux/genetlink.h): one that asks for the number of a family by its name.
 const GENL_ID_CTRL: u16 = 0x10;
 const CTRL_CMD_GETFAMILY: u8 = 3;
@@ -17,6 +19,8 @@ const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
 /// The device takes frames that XDP programs of others redirect to it.
 const NETDEV_XDP_ACT_NDO_XMIT: u64 = 4;
+/// It also takes those in several buffers.
+const NETDEV_XDP_ACT_NDO_XMIT_SG: u64 = 64;
 
 /// Bytes of both headers of a message.
 const HEADERS: usize = 16 + 4;
@@ -24,9 +28,9 @@ const NLM_F_REQUEST: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
 const ANSWER_BYTES: usize = 8192;
 
-/// Returns whether XDP programs of other devices can send frames by this one. A kernel that cannot tell has
-/// an error.
-pub(super) fn takes_redirected(index: u32) -> io::Result<bool> {
+/// Returns whether XDP programs of other devices can send frames by this one that are in so many buffers. A
+/// kernel that cannot tell has an error.
+pub(super) fn takes_redirected(index: u32, buffers: Buffers) -> io::Result<bool> {
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::GENERIC))?;
     let asked = (CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, &b"netdev\0"[..]);
@@ -34,7 +38,11 @@ pub(super) fn takes_redirected(index: u32) -> io::Result<bool> {
     let family = u16::from_ne_bytes(first(&family)?);
     let asked = (NETDEV_CMD_DEV_GET, NETDEV_A_DEV_IFINDEX, &index.to_ne_bytes()[..]);
     let features = ask(&socket, family, asked, NETDEV_A_DEV_XDP_FEATURES)?;
-    Ok(u64::from_ne_bytes(first(&features)?) & NETDEV_XDP_ACT_NDO_XMIT != 0)
+    let needed = match buffers {
+        Buffers::One => NETDEV_XDP_ACT_NDO_XMIT,
+        Buffers::Several => NETDEV_XDP_ACT_NDO_XMIT | NETDEV_XDP_ACT_NDO_XMIT_SG,
+    };
+    Ok(u64::from_ne_bytes(first(&features)?) & needed == needed)
 }
 
 fn first<const N: usize>(bytes: &[u8]) -> io::Result<[u8; N]> {

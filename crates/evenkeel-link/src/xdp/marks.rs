@@ -1,7 +1,8 @@
 //! Marks: how full a receive ring is, for the XDP program.
 //!
-//! The kernel copies a frame before it finds the ring full. So the program counts the frames that it puts
-//! into a ring, we count those that we take, and it drops what exceeds the length of the ring. Both counters
+//! The kernel copies a frame before it finds the ring full. So the program counts the entries that it
+//! fills of a ring, we count those that we take, and it drops what exceeds the length of the ring. A frame in
+//! several chunks takes as many entries. Both counters
 //! lie in maps that are memory of this process, too. To close a ring or to see its drops is no system call.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -32,8 +33,8 @@ const MARGIN_NANOS: u64 = 10_000_000;
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Arrivals {
-    /// The frames that were put into the ring, modulo 2^32.
-    frames: AtomicU32,
+    /// The entries of the ring that were filled, modulo 2^32.
+    entries: AtomicU32,
     /// The frames that were dropped because the ring was full.
     refused: AtomicU64,
     /// The SYNs that were answered with a cookie.
@@ -46,9 +47,9 @@ struct Arrivals {
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Limit {
-    /// The frames that were taken from the ring, modulo 2^32.
+    /// The entries that were taken from the ring, modulo 2^32.
     taken: AtomicU32,
-    /// The most frames that may be in it; 0 if there is no ring.
+    /// The most entries that may be in it; 0 if there is no ring.
     limit: AtomicU32,
     /// The difference between the machine's clock and the host's, in nanoseconds; 0 if no SYN is to be
     /// answered.
@@ -120,7 +121,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// Lets the program put frames into a ring of `ring_pkts`, which is empty.
+    /// Lets the program put frames into a ring of `ring_pkts` entries, which is empty.
     pub(super) fn open(marks: &Arc<Marks>, queue: u32, slot: u32, ring_pkts: usize) -> Self {
         let at = entry(queue, slot);
         let refused_before = marks.arrivals(at).refused.load(Ordering::Relaxed);
@@ -133,19 +134,19 @@ impl Mark {
         mark
     }
 
-    /// Counts frames that were taken from the ring.
+    /// Counts entries that were taken from the ring.
     #[inline]
-    pub(super) fn take(&self, frames: u32) {
+    pub(super) fn take(&self, entries: u32) {
         let taken = &self.marks.limit(self.at).taken;
         // Nobody else writes it.
-        taken.store(taken.load(Ordering::Relaxed).wrapping_add(frames), Ordering::Release);
+        taken.store(taken.load(Ordering::Relaxed).wrapping_add(entries), Ordering::Release);
     }
 
     /// Counts what has been put into the ring as taken. An empty ring has had everything taken, or the kernel
     /// has lost it on the way: without this, each lost frame would make the ring shorter for good.
     pub(super) fn level(&self) {
-        let frames = self.marks.arrivals(self.at).frames.load(Ordering::Acquire);
-        self.marks.limit(self.at).taken.store(frames, Ordering::Release);
+        let entries = self.marks.arrivals(self.at).entries.load(Ordering::Acquire);
+        self.marks.limit(self.at).taken.store(entries, Ordering::Release);
     }
 
     /// Lets the program answer SYNs with cookies, for some seconds after `now`; or no longer. `clock` returns

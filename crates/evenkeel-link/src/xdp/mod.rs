@@ -11,6 +11,7 @@
 //! | `umem.rs` | the memory of a queue of the device, with its fill and completion rings |
 //! | `socket.rs` | opening sockets, waking the kernel |
 //! | `queue.rs`, `transmit.rs` | the receive and the transmit side of a device's queue |
+//! | `buffers.rs`, `gather.rs` | frames in several chunks of memory: large MTUs |
 //! | `marks.rs` | how full each receive ring is, for the XDP program |
 //! | `rings.rs` | channels with rings of their own: the demultiplexer |
 //! | `offload.rs`, `features.rs` | packets that the program forwards; devices by which it can |
@@ -20,7 +21,8 @@
 //! While a flood fills the ring of a listener, the program answers SYNs by SYN cookies: `bpf/cookies.h`.
 //!
 //! **Receive** copies nothing on our side: a frame lies in the memory that was given to the kernel, until the
-//! program drops the datagram. If a driver cannot write to that memory itself, the kernel copies once.
+//! program drops the datagram. If a driver cannot write to that memory itself, the kernel copies once. Of a
+//! device with a large MTU, frames in several chunks are copied to one buffer of the host.
 //!
 //! **Transmit** copies a frame of the host's own memory. A frame that came by the same queue is sent from
 //! where it lies.
@@ -28,7 +30,9 @@
 //! **Checksums are completed here** as of packet sockets. AF_XDP does not say which are unfinished: see
 //! `unfinished.rs`.
 
+mod buffers;
 mod features;
+mod gather;
 mod marks;
 mod offload;
 mod program;
@@ -53,15 +57,23 @@ use evenkeel_core::offload::Offload;
 use evenkeel_core::wire::EthernetAddress;
 use rustix::event::epoll;
 
+use self::buffers::Buffers;
 use self::features::takes_redirected;
+<<<<<<< HEAD
 use self::marks::Mark;
 use self::offload::Forwarder;
 use self::program::{Program, Sharing, Spread};
 use self::queue::{Ahead, Queue, Received, SharedUmem};
+=======
+use self::marks::SLOTS;
+use self::offload::Forwarder;
+use self::program::{Program, Sharing, Taken};
+use self::queue::{Ahead, GATHERED_PKTS, Queue, Received, SharedUmem};
+>>>>>>> 0947274cab749ea6197242410cc1636b68060f73
 use self::rings::{OnQueue, Rings};
 use self::socket::{DeviceQueue, First};
 use self::transmit::{CALL_PKTS, Transmit};
-use self::umem::{Awake, FILL_PKTS, MIB, MTU_MAX, SPARE_PKTS};
+use self::umem::{Awake, FILL_PKTS, SPARE_PKTS, mib};
 use self::witness::Witness;
 use crate::bpf::CAPABILITIES;
 use crate::capture::frames::Frames;
@@ -156,6 +168,7 @@ impl Xdp {
         if !device.is_up()? {
             return Err(LinkError::Down { name: name.to_owned() });
         }
+<<<<<<< HEAD
         if mtu > MTU_MAX {
             return Err(LinkError::Jumbo { name: name.to_owned(), mtu, max: MTU_MAX });
         }
@@ -165,6 +178,14 @@ impl Xdp {
         let opening = Opening { device: Arc::new(device), index, kernel_address, mtu, options };
         if options.everything {
             return opening.open(kernel_address, None, hosts);
+=======
+        let max = Buffers::Several.mtu_max();
+        let too_large = || LinkError::Jumbo { name: name.to_owned(), mtu, max };
+        let buffers = Buffers::for_mtu(mtu).ok_or_else(too_large)?;
+        let opening = Opening { device: Arc::new(device), index, kernel_address, mtu, buffers, options };
+        if options.everything {
+            return opening.open(kernel_address, None);
+>>>>>>> 0947274cab749ea6197242410cc1636b68060f73
         }
         let address = if options.shared { Address::Device } else { options.address };
         let address = address.on(name, kernel_address).map_err(LinkError::random)?;
@@ -172,7 +193,11 @@ impl Xdp {
             LinkError::Claimed { name, .. } => LinkError::Taken { name },
             other => other,
         })?;
+<<<<<<< HEAD
         opening.open(address, Some(claim), hosts)
+=======
+        opening.open(address, Some(claim))
+>>>>>>> 0947274cab749ea6197242410cc1636b68060f73
     }
 }
 
@@ -182,6 +207,10 @@ struct Opening<'a> {
     index: i32,
     kernel_address: EthernetAddress,
     mtu: usize,
+<<<<<<< HEAD
+=======
+    buffers: Buffers,
+>>>>>>> 0947274cab749ea6197242410cc1636b68060f73
     options: &'a XdpOptions,
 }
 
@@ -201,6 +230,7 @@ struct Part {
 }
 
 impl Opening<'_> {
+<<<<<<< HEAD
     fn open(
         self,
         address: EthernetAddress,
@@ -266,6 +296,28 @@ impl Opening<'_> {
         let forwarder = self.options.offload.then(|| Forwarder::take(program.object())).transpose()?;
         program.apply(Change::Hardware(address))?;
         program.set_mtu(self.mtu);
+=======
+    fn open(self, address: EthernetAddress, claim: Option<Claim>) -> Result<Xdp, LinkError> {
+        let Self { kernel_address, mtu, buffers, .. } = self;
+        let name = self.device.name();
+        let fail = |source| self.fail(source);
+        let everything = self.options.everything;
+        let shares_mac = address == kernel_address && !everything;
+        let witness = Witness::open(self.index, shares_mac).map_err(fail)?;
+        let ring_pkts = self.options.ring_pkts.clamp(64, FILL_PKTS / 2).next_power_of_two();
+        let awake = Awake::default();
+        let firsts = self.first_sockets(ring_pkts, &awake)?;
+        let mut program = match everything {
+            true => Program::load(Taken::Everything, Sharing::Nothing, buffers),
+            false if self.options.offload => {
+                Program::load(Taken::NotForwarded, self.sharing(address), buffers)
+            }
+            false => Program::load(Taken::Ours, self.sharing(address), buffers),
+        }?;
+        let forwarder = self.options.offload.then(|| Forwarder::take(program.object())).transpose()?;
+        program.apply(Change::Hardware(address))?;
+        program.set_mtu(mtu)?;
+>>>>>>> 0947274cab749ea6197242410cc1636b68060f73
         let mut marks = Vec::new();
         for (at, first) in &queues.firsts {
             marks.push(program.set_socket(at.queue, 0, first.socket.as_fd(), self.ring_pkts())?);
@@ -284,8 +336,18 @@ impl Opening<'_> {
         let fail = |source| self.fail(source);
         let Part { queues: HostQueues { awake, firsts }, mut program, marks, forwarder } = part;
         // Some drivers can do that only when they have a program.
+<<<<<<< HEAD
         let offload_device = self.offload_device();
         program.answer_by(offload_device)?;
+=======
+        let offload_device = self.takes_redirected(buffers);
+        program.answer_by(self.takes_redirected(Buffers::One))?;
+        match shares_mac {
+            _ if everything => witness.watch_everything().map_err(fail)?,
+            true => {}
+            false => witness.watch(address).map_err(fail)?,
+        }
+>>>>>>> 0947274cab749ea6197242410cc1636b68060f73
         let program = Arc::new(Mutex::new(program));
         let events =
             Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| fail(error.into()))?);
@@ -312,11 +374,16 @@ impl Opening<'_> {
             completes,
             Arc::clone(&events),
         );
+        // Each ring of a queue may have gathered some that the host has not taken yet.
+        let gathered_pkts = match buffers {
+            Buffers::One => 0,
+            Buffers::Several => GATHERED_PKTS * SLOTS as usize * queues.len(),
+        };
         let properties = Properties {
             mtu: self.mtu,
             queues: queues.len(),
             transmit_batch: CALL_PKTS,
-            buffers: IN_TRANSIT_PKTS,
+            buffers: IN_TRANSIT_PKTS + gathered_pkts,
             offload_device,
             ..Properties::new(self.device.name(), address)
         };
@@ -345,16 +412,18 @@ impl Opening<'_> {
         }
     }
 
-    /// Returns the device's number if programs of other devices can send by it.
-    fn offload_device(&self) -> Option<u32> {
+    /// Returns the device's number if programs of other devices can send frames by it that are in so many
+    /// buffers.
+    fn takes_redirected(&self, buffers: Buffers) -> Option<u32> {
         let index = self.index.unsigned_abs();
-        takes_redirected(index).unwrap_or(false).then_some(index)
+        takes_redirected(index, buffers).unwrap_or(false).then_some(index)
     }
 
     fn fail(&self, source: io::Error) -> LinkError {
         LinkError::of_device(self.device.name(), "open AF_XDP sockets on", CAPABILITIES, source)
     }
 
+<<<<<<< HEAD
     /// Opens the first socket of each queue that was asked for, or of each that the device has. Hosts have
     /// the queues in turn.
     fn first_sockets(&self, hosts: usize) -> Result<Vec<HostQueues>, LinkError> {
@@ -367,6 +436,34 @@ impl Opening<'_> {
                 Some(first) => all[host].firsts.push(first),
                 None if named.is_empty() => break,
                 None => return Err(LinkError::NoQueue { name: self.device.name().to_owned(), queue }),
+=======
+    /// Returns whether the kernel opens this queue's sockets, but none that takes frames in several chunks.
+    fn lacks_several(&self, at: DeviceQueue, error: &io::Error) -> bool {
+        let is_refused = matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP));
+        let opens_others = || First::open(at, Buffers::One, 64, Awake::default()).is_ok();
+        self.buffers == Buffers::Several && is_refused && opens_others()
+    }
+
+    /// Opens the first socket of each queue that was asked for, or of each that the device has.
+    fn first_sockets(&self, ring_pkts: usize, awake: &Awake) -> Result<Vec<(DeviceQueue, First)>, LinkError> {
+        let index = self.index.unsigned_abs();
+        let open = |queue: u32| {
+            let at = DeviceQueue { index, queue };
+            match First::open(at, self.buffers, ring_pkts as u32, awake.clone()) {
+                Ok(first) => Ok(Some((at, first))),
+                Err(error) if self.lacks_several(at, &error) => Err(LinkError::OneBuffer {
+                    name: self.device.name().to_owned(),
+                    mtu: self.mtu,
+                    max: Buffers::One.mtu_max(),
+                }),
+                // The kernel has no queue of this number.
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(None),
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Err(LinkError::LockedMemory {
+                    name: self.device.name().to_owned(),
+                    mib: mib(self.buffers),
+                }),
+                Err(error) => Err(self.fail(error)),
+>>>>>>> 0947274cab749ea6197242410cc1636b68060f73
             }
             opened += 1;
         }

@@ -18,7 +18,8 @@ use self::attached::{Attached, OBJECT, attach, load, xdp};
 pub(super) use self::spread::Spread;
 pub(crate) use self::table::Sharing;
 use self::table::Table;
-pub(super) use self::table::{End, end};
+pub(super) use self::table::{End, end, octets};
+use super::buffers::Buffers;
 use super::marks::{Mark, Marks, SLOTS};
 use crate::bpf::{error_of, missing, take_array, take_map};
 use crate::error::LinkError;
@@ -29,21 +30,25 @@ mod table;
 
 /// The frames that the program takes from the kernel, by its name in the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Taken {
+pub(crate) enum Taken {
     /// Those that the host can use.
     Ours,
     /// All frames of the device, also those to other stations.
     Everything,
-    /// Those that the host can use, but for packets that the program forwards.
+    /// Those that the host can use, but for packets that the program forwards as the maps of
+    /// [`Program::object`] say that are left.
     NotForwarded,
 }
 
 impl Taken {
-    const fn program(self) -> &'static str {
-        match self {
-            Self::Ours => "demux",
-            Self::Everything => "monitor",
-            Self::NotForwarded => "router",
+    const fn program(self, buffers: Buffers) -> &'static str {
+        match (self, buffers) {
+            (Self::Ours, Buffers::One) => "demux",
+            (Self::Ours, Buffers::Several) => "demux_several",
+            (Self::Everything, Buffers::One) => "monitor",
+            (Self::Everything, Buffers::Several) => "monitor_several",
+            (Self::NotForwarded, Buffers::One) => "router",
+            (Self::NotForwarded, Buffers::Several) => "router_several",
         }
     }
 }
@@ -70,8 +75,14 @@ enum Place {
 /// A loaded XDP program with its maps.
 pub(crate) struct Program {
     object: Ebpf,
+<<<<<<< HEAD
     taken: Taken,
     place: Place,
+=======
+    name: &'static str,
+    /// Detaches the program when it is dropped.
+    link: Option<FdLink>,
+>>>>>>> 0947274cab749ea6197242410cc1636b68060f73
     sockets: XskMap<MapData>,
     counters: PerCpuArray<MapData, u64>,
     marks: Arc<Marks>,
@@ -85,22 +96,6 @@ impl fmt::Debug for Program {
 }
 
 impl Program {
-    /// Loads the program, with empty tables. Until the host has bound channels, all frames for it go to slot
-    /// 0, or to the kernel if that shares its addresses.
-    pub(crate) fn load(sharing: Sharing) -> Result<Self, LinkError> {
-        Self::load_for(Taken::Ours, sharing)
-    }
-
-    /// Loads the program for a packet monitor: all frames of the device go to slot 0.
-    pub(crate) fn load_for_monitor() -> Result<Self, LinkError> {
-        Self::load_for(Taken::Everything, Sharing::Nothing)
-    }
-
-    /// Loads the program for a router: it forwards as the maps of [`Program::object`] say that are left.
-    pub(crate) fn load_for_router(sharing: Sharing) -> Result<Self, LinkError> {
-        Self::load_for(Taken::NotForwarded, sharing)
-    }
-
     /// Answers SYNs with cookies by redirecting them to this device, whose frames the program gets; or not at
     /// all, as the device sends no frames of XDP programs.
     pub(super) fn answer_by(&mut self, device: Option<u32>) -> Result<(), LinkError> {
@@ -119,10 +114,17 @@ impl Program {
         &mut self.object
     }
 
-    fn load_for(taken: Taken, sharing: Sharing) -> Result<Self, LinkError> {
+    /// Loads the program, with empty tables. Until the host has bound channels, all frames for it go to slot
+    /// 0, or to the kernel if that shares its addresses.
+    pub(crate) fn load(taken: Taken, sharing: Sharing, buffers: Buffers) -> Result<Self, LinkError> {
+        let name = taken.program(buffers);
         let mut object =
             EbpfLoader::new().load(OBJECT).map_err(|error| error_of("load the XDP program", error))?;
+<<<<<<< HEAD
         let program = xdp(&mut object, taken.program())?;
+=======
+        let program = Self::xdp(&mut object, name)?;
+>>>>>>> 0947274cab749ea6197242410cc1636b68060f73
         load(program).map_err(|error| error_of("load the XDP program", error))?;
         Ok(Self {
             sockets: take_map(&mut object, "sockets")?,
@@ -131,7 +133,7 @@ impl Program {
             table: Table::new(&mut object, sharing)?,
             place: Place::Device(None),
             object,
-            taken,
+            name,
         })
     }
 
@@ -149,6 +151,7 @@ impl Program {
         Ok(())
     }
 
+<<<<<<< HEAD
     /// Attaches the program to a device: in its driver, or behind it if the driver refuses. With the hosts
     /// that share the device, it attaches the program of all.
     pub(crate) fn attach(&mut self, device: &str) -> Result<Mode, LinkError> {
@@ -160,6 +163,18 @@ impl Program {
                 Ok(mode)
             }
         }
+=======
+    fn attach_in(&mut self, device: &str, mode: XdpMode) -> Result<(), LinkError> {
+        const WHAT: &str = "attach an XDP program";
+        let index = device_index(device)?;
+        let xdp = Self::xdp(&mut self.object, self.name)?;
+        let id = xdp.attach_to_if_index(index, mode).map_err(|error| error_of(WHAT, error))?;
+        let link = xdp.take_link(id).map_err(|error| error_of(WHAT, error))?;
+        // Kernels before 5.9 have no such links. A program that is attached otherwise stays if the process is
+        // killed.
+        self.link = Some(FdLink::try_from(link).map_err(|error| error_of(WHAT, error))?);
+        Ok(())
+>>>>>>> 0947274cab749ea6197242410cc1636b68060f73
     }
 
     /// Detaches the program: the kernel gets all frames again. Frames in rings stay there.
@@ -206,9 +221,10 @@ impl Program {
         self.table.close(channel);
     }
 
-    /// Sets the size of the largest packet, from which the MSS of SYN-ACKs with cookies follows.
-    pub(crate) fn set_mtu(&mut self, mtu: usize) {
-        self.table.set_mtu(mtu);
+    /// Sets the size of the largest packet, from which the MSS of SYN-ACKs with cookies follows, and the
+    /// longest frame if one may be in several chunks.
+    pub(crate) fn set_mtu(&mut self, mtu: usize) -> Result<(), LinkError> {
+        self.table.set_mtu(mtu)
     }
 
     /// Applies a change of the host's demultiplexing table.

@@ -10,6 +10,7 @@ use evenkeel_core::time::Instant;
 use rustix::net::sockopt;
 use rustix::net::xdp::XdpDesc;
 
+use super::gather::{Gathered, Gathering, Waiting, goes_on};
 use super::marks::Mark;
 use super::ring::{Consumer, Shared};
 use super::socket::wake_receive;
@@ -58,6 +59,8 @@ impl Ahead {
 /// Frames that are taken from a ring at once, however few are asked for: locks and counters that the kernel
 /// shares are touched once for them.
 const VECTOR_PKTS: usize = 64;
+/// The most frames in several chunks among them: each is copied to a buffer of the host's pool.
+pub(super) const GATHERED_PKTS: usize = 4;
 
 /// Frames in a receive ring. What is left at its end goes back to the memory of the queue.
 #[derive(Debug)]
@@ -88,6 +91,10 @@ pub(super) struct Queue {
     /// Frames taken from the ring that the host has not taken yet.
     vector: VecDeque<Frame>,
     spare: Vec<Frame>,
+    /// A frame in several chunks.
+    gathering: Gathering,
+    /// Frames in the ring; each has one entry if no device has several chunks for one.
+    waiting: Option<Waiting>,
     /// Frames that were of no use.
     unusable: u64,
     completes: bool,
@@ -98,7 +105,9 @@ impl Queue {
     /// left to an adaptor are completed.
     pub(super) fn new(received: Received, socket: Arc<OwnedFd>, ahead: Ahead, completes: bool) -> Self {
         let (vector, spare) = (VecDeque::new(), Vec::new());
-        Self { socket, received, ahead, vector, spare, unusable: 0, completes }
+        let waiting = (received.umem.lock().parts_max() > 1).then(Waiting::default);
+        let gathering = Gathering::default();
+        Self { socket, received, ahead, vector, spare, gathering, waiting, unusable: 0, completes }
     }
 
     pub(super) fn shared(&self) -> Arc<Shared> {
@@ -116,9 +125,28 @@ impl Queue {
         if umem.refill() {
             wake_receive(&self.socket);
         }
-        while self.vector.len() < VECTOR_PKTS {
+        let mut gathered = 0;
+        while self.vector.len() < VECTOR_PKTS && gathered < GATHERED_PKTS {
+            let number = ring.next();
             let Some(descriptor) = ring.read() else { break };
-            let Some(mut frame) = umem.receive(descriptor) else {
+            let is_last = !goes_on(&descriptor);
+            if let Some(waiting) = &self.waiting {
+                waiting.read(number, is_last);
+            }
+            let chunk = umem.receive(descriptor);
+            let is_part = !is_last || self.gathering.has_begun();
+            let received = if is_part {
+                let part = self.gathering.add(chunk.as_ref(), is_last, burst.pool());
+                chunk.into_iter().for_each(|chunk| umem.take_back(chunk));
+                match part {
+                    Gathered::Part => continue,
+                    Gathered::Whole(frame) => Some(frame),
+                    Gathered::Lost => None,
+                }
+            } else {
+                chunk
+            };
+            let Some(mut frame) = received else {
                 self.unusable += 1;
                 continue;
             };
@@ -127,7 +155,9 @@ impl Queue {
             {
                 complete(frame.bytes_mut(), unfinished);
             }
-            if !umem.may_lend() {
+            if is_part {
+                gathered += 1;
+            } else if !umem.may_lend() {
                 let copy = burst.pool().take_copy(frame.bytes());
                 umem.take_back(frame);
                 match copy {
@@ -147,7 +177,8 @@ impl Queue {
 
 impl RxQueue for Queue {
     fn pending(&self) -> usize {
-        self.vector.len() + self.received.ring.len()
+        let ring = &self.received.ring;
+        self.vector.len() + self.waiting.as_ref().map_or_else(|| ring.len(), |waiting| waiting.count(ring))
     }
 
     fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {

@@ -123,6 +123,24 @@ impl<T: Entry> Consumer<T> {
         Arc::clone(&self.shared)
     }
 
+    /// Returns the number of the entry that is read next.
+    pub(super) const fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// Calls `see` for each entry that can be read, from the one with the number `from`, which has not been
+    /// released. Returns the number of the next one.
+    pub(super) fn look_from(&self, from: u32, mut see: impl FnMut(T)) -> u32 {
+        let end = self.shared.producer().load(Ordering::Acquire);
+        let mut number = from;
+        while number != end {
+            // SAFETY: as for `read`. The caller has not released the entry.
+            see(unsafe { self.shared.entry::<T>(number).read() });
+            number = number.wrapping_add(1);
+        }
+        end
+    }
+
     /// Returns the number of entries that can be read.
     #[inline]
     pub(super) fn len(&self) -> usize {
@@ -179,10 +197,16 @@ impl<T: Entry> Producer<T> {
     /// Returns whether another entry can be written.
     #[inline]
     pub(super) fn has_room(&mut self) -> bool {
-        if self.next == self.end {
+        self.has_room_for(1)
+    }
+
+    /// Returns whether so many entries can be written.
+    #[inline]
+    pub(super) fn has_room_for(&mut self, entries: usize) -> bool {
+        if (self.end.wrapping_sub(self.next) as usize) < entries {
             self.end = self.shared.consumer().load(Ordering::Acquire).wrapping_add(self.shared.entries);
         }
-        self.next != self.end
+        self.end.wrapping_sub(self.next) as usize >= entries
     }
 
     /// Writes an entry, which the kernel sees after [`Producer::publish`]. Returns false if there is no room.

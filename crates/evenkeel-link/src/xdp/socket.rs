@@ -14,6 +14,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with, sockopt,
 };
 
+use super::buffers::Buffers;
 use super::ring::{Consumer, Producer};
 use super::umem::{Awake, SEND_PKTS, Umem};
 use crate::sys::ppoll;
@@ -46,15 +47,15 @@ pub(super) struct First {
 impl First {
     /// Opens a socket on a queue, with a receive ring of `ring_pkts`. The driver reads and writes the memory
     /// itself if it can.
-    pub(super) fn open(at: DeviceQueue, ring_pkts: u32, others: Awake) -> io::Result<Self> {
+    pub(super) fn open(at: DeviceQueue, buffers: Buffers, ring_pkts: u32, others: Awake) -> io::Result<Self> {
         let socket = open()?;
         let fd = socket.as_fd();
-        let umem = Umem::register(fd, ring_pkts as usize, others)?;
+        let umem = Umem::register(fd, buffers, ring_pkts as usize, others)?;
         sockopt::set_xdp_tx_ring_size(fd, SEND_PKTS as u32)?;
         let receive = receive_ring(fd, ring_pkts)?;
         let offsets = sockopt::xdp_mmap_offsets(fd)?;
         let transmit = Producer::map(fd, XDP_PGOFF_TX_RING, offsets.tx, SEND_PKTS as u32)?;
-        bind_once_free(&socket, at)?;
+        bind_once_free(&socket, at, buffers)?;
         let zero_copy = sockopt::xdp_options(fd)?.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY);
         Ok(Self { socket: Arc::new(socket), receive, transmit, umem, zero_copy })
     }
@@ -62,8 +63,8 @@ impl First {
 
 /// Binds the first socket of a queue. Waits a little if the queue is in use, as sockets that are closed
 /// already keep it for a moment.
-fn bind_once_free(socket: &OwnedFd, at: DeviceQueue) -> io::Result<()> {
-    let address = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP, at.index, at.queue);
+fn bind_once_free(socket: &OwnedFd, at: DeviceQueue, buffers: Buffers) -> io::Result<()> {
+    let address = SocketAddrXdp::new(buffers.flags(), at.index, at.queue);
     for _ in 1..ATTEMPTS {
         match bind(socket, &address) {
             Err(Errno::BUSY) => ppoll(&mut [], Some(AGAIN))?,

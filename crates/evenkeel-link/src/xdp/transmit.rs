@@ -14,9 +14,10 @@ use super::socket::wake_transmit;
 use crate::device::{Refusal, Status};
 use crate::netdev::NetDevice;
 
-/// The most frames that the kernel copies out of the ring in one call (`TX_BATCH_SIZE` of net/xdp/xsk.c).
+/// The most descriptors that the kernel copies out of the ring in one call (`TX_BATCH_SIZE` of
+/// net/xdp/xsk.c).
 pub(super) const CALL_PKTS: usize = 32;
-/// The most calls for one hand-over: it has as many frames as the ring.
+/// The most calls for one hand-over: it has at most as many descriptors as the ring.
 const CALLS: usize = super::umem::SEND_PKTS / CALL_PKTS + 1;
 
 /// The transmit side of a device: the ring of one of its queues.
@@ -29,23 +30,25 @@ pub(super) struct Transmit {
 }
 
 impl Transmit {
-    /// Puts frames into the ring, as many as there are chunks for, and has the kernel send them.
+    /// Puts frames into the ring, as many as there are chunks and descriptors for, and has the kernel send
+    /// them.
     pub(super) fn send(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool, status: &Status) -> usize {
         let mut taken = 0;
+        let parts_max;
         {
             let mut umem = self.umem.lock();
+            parts_max = umem.parts_max();
             umem.refill();
             while self.ring.has_room() {
                 let Some(frame) = frames.pop_front() else { break };
-                if frame.len() > super::umem::CHUNK_BYTES {
+                if umem.is_too_long(&frame) {
                     status.count_refusal(Refusal::TooLong);
                     pool.recycle(frame);
                     taken += 1;
                     continue;
                 }
-                match umem.send(frame) {
-                    Ok((descriptor, copied)) => {
-                        self.ring.write(descriptor);
+                match umem.send(frame, &mut self.ring) {
+                    Ok(copied) => {
                         copied.into_iter().for_each(|frame| pool.recycle(frame));
                         taken += 1;
                     }
@@ -59,7 +62,9 @@ impl Transmit {
         self.ring.publish();
         match self.wake(taken, status) {
             // A ring that the kernel does not empty would hold up all other links of the host.
-            Some(refusal) if !self.ring.has_room() => taken + refuse(frames, refusal, pool, status),
+            Some(refusal) if !self.ring.has_room_for(parts_max) => {
+                taken + refuse(frames, refusal, pool, status)
+            }
             _ => taken,
         }
     }

@@ -22,14 +22,11 @@ use rustix::net::xdp::{
     XdpUmemRegFlags,
 };
 
+use super::buffers::{Buffers, PARTS_MAX};
 use super::ring::{Consumer, Producer};
 use crate::received::Memory as _;
 use crate::sys::Mapping;
 
-/// Bytes of a chunk. The kernel puts a frame behind a headroom of 256 bytes.
-pub(super) const CHUNK_BYTES: usize = 2048;
-/// The largest MTU whose frames, with a VLAN tag, a chunk can hold.
-pub(super) const MTU_MAX: usize = CHUNK_BYTES - 256 - 18;
 /// Entries of the fill ring, and chunks for it: the most that all receive rings of the queue may hold.
 pub(super) const FILL_PKTS: usize = 8192;
 /// Chunks of the fill ring beyond what receive rings hold, so that there is always one for the next frame.
@@ -39,8 +36,11 @@ pub(super) const SEND_PKTS: usize = 2048;
 /// Chunks that the host may hold. Beyond, frames are copied to the host's own buffers.
 const LENT_PKTS: usize = 2048;
 const CHUNKS: usize = FILL_PKTS + SEND_PKTS + LENT_PKTS;
-/// The memory of a queue in MiB.
-pub(super) const MIB: usize = (CHUNKS * CHUNK_BYTES) >> 20;
+
+/// Returns the memory of a queue in MiB.
+pub(super) const fn mib(buffers: Buffers) -> usize {
+    (CHUNKS * buffers.chunk_bytes()) >> 20
+}
 
 // SAFETY: the mapping is initialized, stays in place until it is dropped, and is reached through frames only.
 // The kernel writes to a chunk only while it is in the fill ring, and reads it only while it is being sent:
@@ -81,6 +81,7 @@ impl Awake {
 #[derive(Debug)]
 pub(super) struct Umem {
     region: Region,
+    buffers: Buffers,
     /// The address of the first chunk.
     base: usize,
     /// Chunks that neither the kernel nor the host has.
@@ -97,15 +98,21 @@ pub(super) struct Umem {
 impl Umem {
     /// Allocates memory and registers it with a socket, whose receive ring of `ring_pkts` is the shared one.
     /// `others` are further rings.
-    pub(super) fn register(socket: BorrowedFd<'_>, ring_pkts: usize, others: Awake) -> io::Result<Self> {
-        let memory = Mapping::anonymous(CHUNKS * CHUNK_BYTES)?;
+    pub(super) fn register(
+        socket: BorrowedFd<'_>,
+        buffers: Buffers,
+        ring_pkts: usize,
+        others: Awake,
+    ) -> io::Result<Self> {
+        let chunk_bytes = buffers.chunk_bytes();
+        let memory = Mapping::anonymous(CHUNKS * chunk_bytes)?;
         let base = memory.base() as usize;
         sockopt::set_xdp_umem_reg(
             socket,
             XdpUmemReg {
                 addr: base as u64,
-                len: (CHUNKS * CHUNK_BYTES) as u64,
-                chunk_size: CHUNK_BYTES as u32,
+                len: (CHUNKS * chunk_bytes) as u64,
+                chunk_size: chunk_bytes as u32,
                 headroom: 0,
                 flags: XdpUmemRegFlags::empty(),
                 tx_metadata_len: 0,
@@ -116,9 +123,9 @@ impl Umem {
         let offsets = sockopt::xdp_mmap_offsets(socket)?;
         let fill = Producer::map(socket, XDP_UMEM_PGOFF_FILL_RING, offsets.fr, FILL_PKTS as u32)?;
         let completion = Consumer::map(socket, XDP_UMEM_PGOFF_COMPLETION_RING, offsets.cr, SEND_PKTS as u32)?;
-        let region = Region::over(memory, CHUNK_BYTES);
+        let region = Region::over(memory, chunk_bytes);
         let free = (0..CHUNKS as u32).rev().collect();
-        let mut umem = Self { region, base, free, lent: 0, ring_pkts, others, fill, completion };
+        let mut umem = Self { region, buffers, base, free, lent: 0, ring_pkts, others, fill, completion };
         umem.refill();
         Ok(umem)
     }
@@ -129,13 +136,14 @@ impl Umem {
     /// More chunks would only be colder: they take turns, and each costs the kernel cache lines and the
     /// translation of a page.
     pub(super) fn refill(&mut self) -> bool {
+        let chunk_bytes = self.buffers.chunk_bytes();
         let Self { region, free, lent, .. } = self;
         region.returned(|chunk| {
             free.push(chunk as u32);
             *lent -= 1;
         });
         while let Some(offset) = self.completion.read() {
-            free.push((offset as usize / CHUNK_BYTES) as u32);
+            free.push((offset as usize / chunk_bytes) as u32);
         }
         self.completion.release();
         let wanted = self.ring_pkts + SPARE_PKTS + self.others.pkts();
@@ -144,12 +152,17 @@ impl Umem {
         let from = free.len() - lacking;
         free[from..].sort_unstable();
         for chunk in free.drain(from..) {
-            self.fill.write(u64::from(chunk) * CHUNK_BYTES as u64);
+            self.fill.write(u64::from(chunk) * chunk_bytes as u64);
         }
         if lacking > 0 {
             self.fill.publish();
         }
         lacking > 0 && self.fill.needs_wakeup()
+    }
+
+    /// Returns the most chunks of a frame.
+    pub(super) const fn parts_max(&self) -> usize {
+        self.buffers.parts_max()
     }
 
     /// Returns whether the host may have another chunk.
@@ -158,15 +171,14 @@ impl Umem {
         self.lent < LENT_PKTS
     }
 
-    /// Takes the frame that a descriptor of a receive ring describes. Returns `None` if it is not a whole
-    /// frame; the chunk is free then.
+    /// Takes the chunk that a descriptor of a receive ring describes: a frame, or a part of one. Returns
+    /// `None` if the descriptor is of no use; the chunk is free then.
     #[inline]
     pub(super) fn receive(&mut self, descriptor: XdpDesc) -> Option<Frame> {
-        let (chunk, start) = (descriptor.addr as usize / CHUNK_BYTES, descriptor.addr as usize % CHUNK_BYTES);
-        let mut frame = self.region.take(chunk)?;
+        let (at, chunk_bytes) = (descriptor.addr as usize, self.buffers.chunk_bytes());
+        let mut frame = self.region.take(at / chunk_bytes)?;
         self.lent += 1;
-        let is_whole = !descriptor.options.contains(XdpDescOptions::XDP_PKT_CONTD);
-        if is_whole && frame.set(start, descriptor.len as usize) {
+        if frame.set(at % chunk_bytes, descriptor.len as usize) {
             return Some(frame);
         }
         self.take_back(frame);
@@ -182,36 +194,72 @@ impl Umem {
         }
     }
 
-    /// Describes a frame for the transmit ring: where it lies if that is in this memory, or else in a chunk
-    /// to which it is copied. The frame stays with the caller in the second case. `Err` gives the frame back
-    /// if there is no free chunk, or the frame is larger than one.
-    pub(super) fn send(&mut self, frame: Frame) -> Result<(XdpDesc, Option<Frame>), Frame> {
+    /// Returns whether a frame is too long to be sent.
+    pub(super) const fn is_too_long(&self, frame: &Frame) -> bool {
+        frame.len() > self.parts_max() * self.buffers.chunk_bytes()
+    }
+
+    /// Writes a frame, which is not too long, to the transmit ring: where it lies if that is in this memory,
+    /// or else in chunks to which it is copied. The frame stays with the caller in the second case. `Err`
+    /// gives the frame back if there are not enough free chunks, or not enough room in the ring.
+    pub(super) fn send(
+        &mut self,
+        frame: Frame,
+        ring: &mut Producer<XdpDesc>,
+    ) -> Result<Option<Frame>, Frame> {
         let at = (frame.bytes().as_ptr() as usize).wrapping_sub(self.base);
-        let descriptor = |addr: usize, len: usize| XdpDesc {
-            addr: addr as u64,
-            len: len as u32,
-            options: XdpDescOptions::empty(),
-        };
-        if at < CHUNKS * CHUNK_BYTES {
-            let len = frame.len();
-            // From now on the chunk is the kernel's, until the completion ring has it.
-            if self.region.recycle(frame).is_some() {
-                self.lent -= 1;
-            }
-            return Ok((descriptor(at, len), None));
+        if at >= CHUNKS * self.buffers.chunk_bytes() {
+            return if self.send_copy(frame.bytes(), ring) { Ok(Some(frame)) } else { Err(frame) };
         }
-        let chunk = self.free.last().copied().and_then(|chunk| self.region.take(chunk as usize));
-        let Some(mut copy) = chunk else { return Err(frame) };
-        let len = frame.len();
-        let fits = copy.set(0, len);
-        if fits {
-            copy.bytes_mut().copy_from_slice(frame.bytes());
-        }
-        let Some(chunk) = self.region.recycle(copy) else { return Err(frame) };
-        if !fits {
+        if !ring.has_room() {
             return Err(frame);
         }
-        self.free.pop();
-        Ok((descriptor(chunk * CHUNK_BYTES, len), Some(frame)))
+        let len = frame.len();
+        // From now on the chunk is the kernel's, until the completion ring has it.
+        if self.region.recycle(frame).is_some() {
+            self.lent -= 1;
+        }
+        ring.write(XdpDesc { addr: at as u64, len: len as u32, options: XdpDescOptions::empty() });
+        Ok(None)
+    }
+
+    /// Copies a frame to chunks and writes them to the transmit ring. Returns false, and does neither, if
+    /// there are not enough of them, or not enough room in the ring.
+    fn send_copy(&mut self, bytes: &[u8], ring: &mut Producer<XdpDesc>) -> bool {
+        let parts = bytes.chunks(self.buffers.chunk_bytes());
+        let count = parts.len();
+        if !ring.has_room_for(count) {
+            return false;
+        }
+        let mut copies = [(0, 0); PARTS_MAX];
+        for (number, (copy, part)) in copies.iter_mut().zip(parts).enumerate() {
+            let Some(chunk) = self.copy(part) else {
+                self.free.extend(copies[..number].iter().map(|&(chunk, _)| chunk));
+                return false;
+            };
+            *copy = (chunk, part.len() as u32);
+        }
+        for (number, &(chunk, len)) in copies[..count.min(PARTS_MAX)].iter().enumerate() {
+            let addr = u64::from(chunk) * self.buffers.chunk_bytes() as u64;
+            let goes_on = number + 1 < count;
+            let options = if goes_on { XdpDescOptions::XDP_PKT_CONTD } else { XdpDescOptions::empty() };
+            ring.write(XdpDesc { addr, len, options });
+        }
+        true
+    }
+
+    /// Copies bytes, no more than a chunk holds, to a free chunk. Returns `None` if there is none.
+    fn copy(&mut self, bytes: &[u8]) -> Option<u32> {
+        let chunk = *self.free.last()?;
+        let mut copy = self.region.take(chunk as usize)?;
+        let fits = copy.set(0, bytes.len());
+        if fits {
+            copy.bytes_mut().copy_from_slice(bytes);
+        }
+        self.region.recycle(copy)?;
+        if !fits {
+            return None;
+        }
+        self.free.pop()
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Watched {
     /// device.
     number: Option<u32>,
     mtu: usize,
+    /// The largest MTU that its frames and the host's buffers allow.
+    mtu_max: usize,
     rings_in_memory: bool,
 }
 
@@ -34,6 +36,7 @@ impl Watched {
             name: properties.name.clone(),
             number: info.index,
             mtu: properties.mtu,
+            mtu_max: MTU_MAX.max(properties.mtu),
             rings_in_memory: info.rings_in_memory,
         }
     }
@@ -84,8 +87,8 @@ impl Watched {
                 if mem::replace(&mut self.mtu, *mtu) == *mtu {
                     return None;
                 }
-                host.set_mtu(self.interface, (*mtu).min(MTU_MAX));
-                Some(Notice::Mtu { name: self.name.clone(), mtu: *mtu })
+                host.set_mtu(self.interface, (*mtu).min(self.mtu_max));
+                Some(Notice::Mtu { name: self.name.clone(), mtu: *mtu, max: self.mtu_max })
             }
             DeviceChange::Is { index, name, up: true, .. } if *name == self.name && !self.is_running() => {
                 Some(Notice::Returned { interface: self.interface, name: name.clone(), index: *index })

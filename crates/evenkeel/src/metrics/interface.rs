@@ -28,6 +28,9 @@ pub struct Interface {
     /// Packets that the interface forwarded by itself, which the host did not see: in XDP.
     #[cfg_attr(feature = "json", serde(default))]
     pub offloaded: u64,
+    /// Packets that the interface dropped by itself, as the screening process drops their flows: in XDP.
+    #[cfg_attr(feature = "json", serde(default))]
+    pub offload_refused: u64,
     /// Frames that the host handed to the interface.
     pub transmitted: u64,
     /// Frames that found the output queue full.
@@ -84,6 +87,7 @@ pub(super) fn interfaces(host: &Host) -> impl Iterator<Item = Interface> {
             discarded: untaken.dropped.values().sum::<u64>() - missed,
             in_rings: untaken.in_rings,
             offloaded: untaken.forwarded,
+            offload_refused: untaken.refused,
             transmitted: traffic.transmitted,
             output_full: traffic.dropped,
             queued: traffic.queued,
@@ -118,6 +122,7 @@ impl Interface {
             discarded: self.discarded.saturating_sub(earlier.discarded),
             in_rings: self.in_rings,
             offloaded: self.offloaded.saturating_sub(earlier.offloaded),
+            offload_refused: self.offload_refused.saturating_sub(earlier.offload_refused),
             transmitted: self.transmitted.saturating_sub(earlier.transmitted),
             output_full: self.output_full.saturating_sub(earlier.output_full),
             queued: self.queued,

@@ -205,7 +205,7 @@ impl RuleSet {
         course.decision
     }
 
-    pub(super) fn skips(&self, interface: u8) -> bool {
+    pub(in crate::route) fn skips(&self, interface: u8) -> bool {
         self.skip.iter().any(|on| on.is(interface))
     }
 }

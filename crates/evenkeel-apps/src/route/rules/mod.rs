@@ -39,6 +39,7 @@ mod address;
 mod change;
 mod compiled;
 mod evaluate;
+mod flows;
 mod grammar;
 mod headers;
 mod names;
@@ -53,6 +54,7 @@ mod token;
 pub use address::{Family, Prefix, Range};
 pub use compiled::Compiled;
 pub use evaluate::{Decision, Surroundings};
+pub use flows::Flows;
 pub use rule::{
     Action, Changes, Flags, Host, HostSet, Hosts, Icmp, Line, LinkName, LinkPart, Notes, On, Part, Ports,
     Probability, Rule, RuleSet, Side, Tagged, Tos,

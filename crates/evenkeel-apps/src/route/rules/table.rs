@@ -65,6 +65,11 @@ impl Table {
         }
     }
 
+    /// Returns how many of the first bits of an address say whether it is in the table.
+    pub(super) fn bits(&self, family: Family) -> u8 {
+        self.lengths.iter().filter(|of| of.family == family).map(|of| of.length).max().unwrap_or(0)
+    }
+
     /// Returns the number of prefixes in the table.
     #[must_use]
     pub fn len(&self) -> usize {

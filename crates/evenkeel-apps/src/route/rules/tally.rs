@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use evenkeel::raw::screen::FlowHits;
+
 use super::rule::{Rule, RuleSet};
 
 /// The counters of a set of rules. One thread counts; any thread may read.
@@ -119,6 +121,24 @@ impl Counters {
             Some(rule) => self.count_match(rule, bytes),
             None => add(&self.unmatched, 1),
         }
+    }
+
+    /// Counts packets of a flow, and the rule that decided about it.
+    pub(in crate::route) fn count_flow(&self, rule: Option<usize>, hits: FlowHits) {
+        add(&self.evaluated, hits.packets);
+        match rule.map(|rule| self.rules.get(rule)) {
+            Some(Some(counters)) => {
+                add(&counters.packets, hits.packets);
+                add(&counters.bytes, hits.bytes);
+            }
+            Some(None) => {}
+            None => add(&self.unmatched, hits.packets),
+        }
+    }
+
+    /// Counts packets of a flow that no rule was compared with.
+    pub(in crate::route) fn count_skipped_flow(&self, hits: FlowHits) {
+        add(&self.unmatched, hits.packets);
     }
 
     /// Counts a packet that no rule was compared with.

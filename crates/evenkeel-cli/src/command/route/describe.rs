@@ -135,9 +135,16 @@ pub(super) fn whole(routed: &Routed) -> String {
     text
 }
 
-/// Returns a text about the packets that were forwarded in XDP, if there were any.
+/// Returns a text about the packets that were forwarded and refused in XDP, if there were any.
 fn in_xdp(routed: &Routed) -> String {
-    if routed.offloaded > 0 { format!(", and {} in XDP", count(routed.offloaded)) } else { String::new() }
+    let mut text = String::new();
+    if routed.offloaded > 0 {
+        text.push_str(&format!(", and {} in XDP", count(routed.offloaded)));
+    }
+    if routed.offload_refused > 0 {
+        text.push_str(&format!(", refused {} in XDP", count(routed.offload_refused)));
+    }
+    text
 }
 
 fn link_line(link: &LinkReport, width: usize) -> String {

@@ -66,8 +66,8 @@ pub(crate) struct Arguments {
     /// controls the router. The kernel must not forward itself.
     #[arg(long)]
     kernel_routes: bool,
-    /// Forward between xdp:NAME links in XDP, once the router has decided about a destination. Not with
-    /// --rules or --capture.
+    /// Forward between xdp:NAME links in XDP, once the router has decided about a destination, and --rules
+    /// about a flow. Not with --capture.
     #[arg(long)]
     offload: bool,
     /// Forward on these processors, such as 0,1. Each has a host that is bound to it, with its share of the

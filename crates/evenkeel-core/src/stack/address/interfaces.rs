@@ -6,8 +6,9 @@ use crate::id::InterfaceId;
 use crate::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv4Cidr, Ipv6Address, Ipv6Cidr};
 
 const ETHERNET_BYTES: usize = 14;
-/// The largest MTU. Larger frames do not fit a pool's buffers.
-const MTU_MAX: usize = BUFFER_BYTES - HEADROOM - ETHERNET_BYTES;
+/// The bytes of a buffer that are not of an IP packet which it holds at most: headroom, Ethernet header, VLAN
+/// tag, and one byte that shows a device that a frame has not filled the buffer.
+const AROUND_BYTES: usize = HEADROOM + ETHERNET_BYTES + 4 + 1;
 /// The smallest MTU. Every IPv4 host takes such packets.
 const MTU_MIN: usize = 576;
 
@@ -120,38 +121,63 @@ impl InterfaceAddresses {
     }
 }
 
+/// Returns the size of buffers that hold the frames of an interface with this MTU.
+pub(crate) const fn buffer_bytes_for(mtu: usize) -> usize {
+    mtu + AROUND_BYTES
+}
+
+/// Returns the largest MTU of an interface whose frames lie in buffers of this size.
+const fn mtu_max_of(buffer_bytes: usize) -> usize {
+    buffer_bytes - HEADROOM - ETHERNET_BYTES
+}
+
 /// All interfaces of a host, by their numbers.
-#[derive(Debug, Default)]
-pub(crate) struct Interfaces(Vec<InterfaceAddresses>);
+#[derive(Debug)]
+pub(crate) struct Interfaces {
+    all: Vec<InterfaceAddresses>,
+    /// The largest MTU. Larger frames do not fit the pool's buffers.
+    mtu_max: usize,
+}
+
+impl Default for Interfaces {
+    fn default() -> Self {
+        Self { all: Vec::new(), mtu_max: mtu_max_of(BUFFER_BYTES) }
+    }
+}
 
 impl Interfaces {
+    /// Raises the largest MTU of interfaces to what buffers of this size hold.
+    pub(crate) fn fit(&mut self, buffer_bytes: usize) {
+        self.mtu_max = self.mtu_max.max(mtu_max_of(buffer_bytes));
+    }
+
     /// Adds an interface without IP addresses. Returns `None` if all 256 numbers are taken.
     pub(crate) fn add(&mut self, hardware: EthernetAddress, mtu: usize) -> Option<InterfaceId> {
-        let number = u8::try_from(self.0.len()).ok()?;
-        self.0.push(InterfaceAddresses::new(hardware, mtu.clamp(MTU_MIN, MTU_MAX)));
+        let number = u8::try_from(self.all.len()).ok()?;
+        self.all.push(InterfaceAddresses::new(hardware, mtu.clamp(MTU_MIN, self.mtu_max)));
         Some(InterfaceId(number))
     }
 
     pub(crate) const fn len(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
     /// Returns the numbers of all interfaces.
     pub(crate) fn ids(&self) -> impl Iterator<Item = InterfaceId> + use<> {
-        (0..self.0.len()).map(|place| InterfaceId(place as u8))
+        (0..self.all.len()).map(|place| InterfaceId(place as u8))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &InterfaceAddresses> + Clone {
-        self.0.iter()
+        self.all.iter()
     }
 
     #[inline]
     pub(crate) fn of(&self, interface: InterfaceId) -> Option<&InterfaceAddresses> {
-        self.0.get(usize::from(interface.0))
+        self.all.get(usize::from(interface.0))
     }
 
     pub(crate) fn of_mut(&mut self, interface: InterfaceId) -> Option<&mut InterfaceAddresses> {
-        self.0.get_mut(usize::from(interface.0))
+        self.all.get_mut(usize::from(interface.0))
     }
 
     /// Returns the MTU of an interface, in bytes; zero if there is no such interface.
@@ -161,8 +187,9 @@ impl Interfaces {
 
     /// Sets an interface's MTU, within the bounds of what hosts and buffers take.
     pub(crate) fn set_mtu(&mut self, interface: InterfaceId, mtu: usize) {
+        let mtu = mtu.clamp(MTU_MIN, self.mtu_max);
         if let Some(own) = self.of_mut(interface) {
-            own.mtu = mtu.clamp(MTU_MIN, MTU_MAX);
+            own.mtu = mtu;
         }
     }
 
@@ -180,7 +207,7 @@ impl Interfaces {
     }
 
     pub(crate) fn owns_v4(&self, address: Ipv4Address) -> bool {
-        self.0.iter().any(|own| own.owns_v4(address))
+        self.all.iter().any(|own| own.owns_v4(address))
     }
 
     /// Returns whether `address` belongs to this host, as seen from `interface`. A link-local address
@@ -189,7 +216,7 @@ impl Interfaces {
         if address.is_unicast_link_local() {
             return self.of(interface).is_some_and(|own| own.owns_v6(address));
         }
-        self.0.iter().any(|own| own.owns_v6(address))
+        self.all.iter().any(|own| own.owns_v6(address))
     }
 
     /// Returns whether `address` is a unicast address of this host, as seen from `interface`.
@@ -207,7 +234,7 @@ impl Interfaces {
 
     /// Returns the first interface that has `address`.
     pub(crate) fn owner_of(&self, address: &IpAddress) -> Option<InterfaceId> {
-        self.0.iter().position(|own| own.owns(address)).map(|place| InterfaceId(place as u8))
+        self.all.iter().position(|own| own.owns(address)).map(|place| InterfaceId(place as u8))
     }
 
     /// Returns whether a source address must be rejected: no other host can have it, or it belongs to this
@@ -217,7 +244,7 @@ impl Interfaces {
             IpAddress::Ipv4(source) => {
                 is_martian_v4(source)
                     || self.owns_v4(source)
-                    || self.0.iter().any(|own| own.broadcasts_to(source))
+                    || self.all.iter().any(|own| own.broadcasts_to(source))
             }
             IpAddress::Ipv6(source) => is_martian_v6(source) || self.owns_v6(source, interface),
         }
@@ -237,7 +264,7 @@ impl Interfaces {
                     |cidr: &Ipv4Cidr| cidr.prefix_len() < 31 && cidr.network().address() == address;
                 let directed =
                     |a: &InterfaceAddresses| a.broadcasts_to(address) || a.v4.iter().any(names_prefix);
-                address.is_broadcast() || self.0.iter().any(directed)
+                address.is_broadcast() || self.all.iter().any(directed)
             }
             IpAddress::Ipv6(_) => false,
         }

@@ -79,6 +79,11 @@ impl Routing {
         self.interfaces.add(hardware, mtu)
     }
 
+    /// Raises the largest MTU of interfaces to what buffers of this size hold.
+    pub(crate) fn fit(&mut self, buffer_bytes: usize) {
+        self.interfaces.fit(buffer_bytes);
+    }
+
     /// Sets an interface's MTU, within its bounds.
     pub(crate) fn set_mtu(&mut self, interface: InterfaceId, mtu: usize) {
         self.interfaces.set_mtu(interface, mtu);

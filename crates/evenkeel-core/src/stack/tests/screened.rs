@@ -79,7 +79,7 @@ fn a_refused_segment_may_be_answered_by_a_reset() {
 fn what_screening_may_ask_about_a_packet() {
     let mut node = router_without_routes();
     let mut transit = transit_of(&mut node, &udp_frame(v4(1), FAR, b"x"));
-    let mut screened = node.stack.screened(&mut transit);
+    let mut screened = node.stack.screened(&mut transit, false);
     assert!(screened.is_routed(&v4(7)) && screened.is_routed(&wan_v6(7)) && !screened.is_routed(&FAR));
     assert!(screened.leads_back(&v4(7)) && !screened.leads_back(&wan_v4(7)));
     assert_eq!(screened.addresses(WAN).next(), Some(IpCidr::new(wan_v4(ROUTER), 24)));

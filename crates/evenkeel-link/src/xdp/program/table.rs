@@ -14,6 +14,7 @@ use evenkeel_core::tcp::cookie::CookieOffer;
 use evenkeel_core::tcp::{AddrPort, FourTuple};
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpEndpoint};
 
+use super::super::buffers::Buffers;
 use crate::bpf::{error_of, os_error, take_map};
 use crate::clock::has_machine_clock;
 use crate::error::LinkError;
@@ -36,7 +37,7 @@ enum Use {
 pub(in crate::xdp) type End = [u8; 20];
 
 /// Returns the octets of an address as they are in keys, and the number of its family.
-fn octets(address: IpAddr) -> ([u8; 16], u8) {
+pub(in crate::xdp) fn octets(address: IpAddr) -> ([u8; 16], u8) {
     match address {
         IpAddr::V4(address) => (address.to_ipv6_mapped().octets(), 0),
         IpAddr::V6(address) => (address.octets(), 1),
@@ -216,7 +217,7 @@ fn offer_on(mtu: usize, offer: &CookieOffer) -> Offer {
 
 /// The maps of the kernel in which the program looks.
 struct Maps {
-    settings: Array<MapData, [u8; 32]>,
+    settings: Array<MapData, [u8; 40]>,
     hardware: HashMap<MapData, [u8; 8], u8>,
     addresses: HashMap<MapData, End, u8>,
     ports: Array<MapData, [Entry; 2]>,
@@ -292,11 +293,13 @@ impl Table {
     }
 
     /// Sets the size of the largest packet of the device.
-    pub(super) fn set_mtu(&mut self, mtu: usize) {
+    pub(super) fn set_mtu(&mut self, mtu: usize) -> Result<(), LinkError> {
         self.mtu = mtu;
+        self.write_settings().map_err(refused)?;
         for channel in self.offers.keys().copied().collect::<Vec<_>>() {
             let _ = self.write_offer(channel);
         }
+        Ok(())
     }
 
     /// Makes frames for `channel` go to `slot`.
@@ -427,13 +430,14 @@ impl Table {
 
     fn write_settings(&mut self) -> Result<(), MapError> {
         let settings = &self.settings;
-        let mut value = [0; 32];
+        let mut value = [0; 40];
         for (entry, channel) in value.chunks_exact_mut(4).zip(settings.channels) {
             entry.copy_from_slice(&channel.map_or(0, |channel| self.slots.entry(channel)).to_ne_bytes());
         }
         value[20..22].copy_from_slice(&(settings.sharing as u16).to_ne_bytes());
         value[22..24].copy_from_slice(&u16::from(settings.demultiplexes).to_ne_bytes());
-        value[24..].copy_from_slice(&settings.hardware.first().map_or(NO_HARDWARE, |own| hardware(*own)));
+        value[32..36].copy_from_slice(&(Buffers::longest(self.mtu) as u32).to_ne_bytes());
+        value[24..32].copy_from_slice(&settings.hardware.first().map_or(NO_HARDWARE, |own| hardware(*own)));
         self.maps.settings.set(0, value, 0)
     }
 

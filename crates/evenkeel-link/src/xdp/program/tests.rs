@@ -23,6 +23,7 @@ mod cookies;
 mod frames;
 mod generated;
 mod offload;
+mod verdicts;
 
 use frames::{arp, ethernet, extension, fragment_header, ipv4, ipv6, tcp, udp, v4, v6};
 
@@ -70,7 +71,7 @@ struct Pair {
 impl Pair {
     /// Loads the program, without bindings. Without the privilege for that, reports it and returns `None`.
     fn load(sharing: Sharing) -> Option<Self> {
-        Self::of(Program::load(sharing), sharing)
+        Self::of(Program::load(Taken::Ours, sharing, Buffers::One), sharing)
     }
 
     /// Returns a loaded program, without bindings.
@@ -460,8 +461,13 @@ fn a_kernel_that_shares_its_addresses_gets_what_is_not_for_a_socket() {
 #[test]
 fn a_kernel_that_shares_its_addresses_gets_all_until_the_host_demultiplexes() {
     let Some(pair) = Pair::load(Sharing::Addresses) else { return };
+<<<<<<< HEAD
     let mut program = Program::load(Sharing::Addresses).unwrap();
     xdp(&mut program.object, "classify").unwrap().load().unwrap();
+=======
+    let mut program = Program::load(Taken::Ours, Sharing::Addresses, Buffers::One).unwrap();
+    Program::xdp(&mut program.object, "classify").unwrap().load().unwrap();
+>>>>>>> 0947274cab749ea6197242410cc1636b68060f73
     for change in [Change::Hardware(OURS), Change::AddAddress(v4(2).into())] {
         program.apply(change).unwrap();
     }
@@ -553,6 +559,79 @@ fn a_slot_without_socket_is_served_by_the_shared_ring_and_drops_are_counted() {
     assert_eq!(pair.run("demux", &[&STRANGER.0, &passed[..]].concat()), XDP_PASS);
     assert_eq!(dropped(&pair.program), [1, 2, 3, 3, 4, 0]);
     assert!(pair.program.set_socket(0, SLOTS * 16, one.as_fd(), 64).is_err(), "no such slot");
+}
+
+/// In a test run what exceeds some 3.5 KB of a frame lies in a second buffer.
+#[test]
+fn frames_in_several_buffers_are_decided_about_by_the_first() {
+    let Some(mut pair) = Pair::load(Sharing::Nothing) else { return };
+    bind_all(&mut pair);
+    let long = |head: Vec<u8>, len: usize| [&head[..], &vec![7; len]].concat();
+    for len in [3_400, 3_500, 3_600, 8_900] {
+        let udp = long(udp(7, 9), len);
+        let later = ipv4(v4(1), v4(2), 17, 4, 3, &udp);
+        for (frame, slot) in [
+            (ipv4(v4(1), v4(2), 17, 0, 0, &udp), 1),
+            (ipv4(v4(1), v4(2), 6, 0, 0, &long(tcp(7, 9, 0), len)), 6),
+            (ipv6(v6(1), v6(2), 17, &udp), 1),
+            (ipv6(v6(1), v6(2), 60, &extension(17, 1, &udp)), 1),
+            (ipv4(v4(1), v4(2), 17, 4, 0x2000, &udp), 1),
+            (later.clone(), 1),
+            (ipv4(v4(1), v4(2), 1, 0, 0, &long(vec![8, 0], len)), 8),
+            (ipv4(v4(1), v4(9), 17, 0, 0, &udp), FORWARD.0),
+        ] {
+            assert_eq!(pair.decide(&frame), pair.slot(ChannelId(slot)), "{len} bytes for {slot}");
+            let cut = pair.decide(&frame[..frame.len() - 1]);
+            assert_eq!(cut, MALFORMED, "{len} bytes for {slot}");
+        }
+        pair.forget_fragments();
+        assert_eq!(pair.decide(&later), Decision::Slot(9));
+        assert_eq!(pair.decide(&ethernet(0x88b5, &udp)), UNKNOWN);
+    }
+    // The host looks for a header that lies in the second buffer.
+    let hidden = extension(17, 255, &long(udp(7, 9), 100));
+    for (sharing, decision) in [
+        (Sharing::Nothing, Decision::Slot(0)),
+        (Sharing::Mac, Decision::Slot(0)),
+        (Sharing::Addresses, Decision::Pass),
+    ] {
+        pair.program.table.share(sharing);
+        pair.sharing = sharing;
+        let frame = ipv6(v6(1), v6(2), 60, &extension(60, 255, &hidden));
+        assert_eq!(Decision::of(pair.run("classify", &frame)), decision);
+        assert_eq!(pair.decide(&ipv6(v6(1), v6(2), 60, &hidden)), Decision::Slot(1));
+        assert_ne!(pair.expected(&frame), decision, "the host finds it");
+    }
+}
+
+/// A frame takes an entry for each chunk that it fills, and one beyond the MTU is dropped.
+#[test]
+fn frames_in_several_buffers_take_several_entries_of_a_ring() {
+    let sharing = Sharing::Nothing;
+    let loaded = Program::load(Taken::Ours, sharing, Buffers::Several);
+    let Some(mut pair) = Pair::of(loaded, sharing) else { return };
+    bind_all(&mut pair);
+    pair.program.set_mtu(9_000).unwrap();
+    let socket = socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();
+    let mark = pair.program.set_socket(0, 1, socket.as_fd(), 7).unwrap();
+    let sized = |len: usize| {
+        let head = ipv4(v4(1), v4(2), 17, 0, 0, &udp(7, 9));
+        ipv4(v4(1), v4(2), 17, 0, 0, &[&udp(7, 9), &vec![0; len - head.len()][..]].concat())
+    };
+    let run = |len: usize| pair.run("demux_several", &sized(len));
+    for (len, entries) in [(100, 1), (3_840, 1), (3_841, 2), (7_680, 2), (7_681, 3), (9_018, 3)] {
+        mark.level();
+        assert_eq!((run(len), run(100)), (XDP_REDIRECT, XDP_REDIRECT), "{len} bytes");
+        for _ in entries..6 {
+            assert_eq!(run(100), XDP_REDIRECT, "{len} bytes");
+        }
+        assert_eq!(run(100), XDP_DROP, "{len} bytes");
+    }
+    // A frame that finds too little room leaves it to smaller ones.
+    mark.level();
+    assert_eq!([9_000, 9_000, 9_000, 100, 100].map(run), [4, 4, 1, 4, 1]);
+    assert_eq!((mark.refused(), run(9_019)), (8, XDP_DROP));
+    assert_eq!(dropped(&pair.program)[4], 1);
 }
 
 /// Returns the numbers of dropped frames, in the order of the reasons.

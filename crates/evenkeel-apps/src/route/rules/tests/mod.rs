@@ -3,6 +3,7 @@ use core::net::IpAddr;
 use super::names::{ICMP, ICMPV6, TCP, UDP};
 use super::*;
 
+mod flows;
 mod pf;
 mod random;
 
@@ -71,7 +72,7 @@ fn error_at(text: &str) -> String {
 }
 
 /// A packet for the tests. Its methods set further fields.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 struct Made {
     from: IpAddr,
     to: IpAddr,

@@ -12,7 +12,7 @@ use crate::route::rules::address::Address;
 use crate::route::rules::compiled::tests::cut;
 
 /// Draws addresses, many of which are in each other's prefixes.
-fn address() -> impl Strategy<Value = IpAddr> {
+pub(super) fn address() -> impl Strategy<Value = IpAddr> {
     let near = (0..4_u8, 0..4_u8, select(vec![0, 1, 2, 3, 127, 128, 254, 255]))
         .prop_map(|(a, b, c)| IpAddr::from([[10, 2, 198, 255][usize::from(a)], 0, b, c]));
     let near_v6 = (0..2_u16, select(vec![0, 1, 2, u16::MAX]))
@@ -47,7 +47,7 @@ fn hosts() -> impl Strategy<Value = Hosts> {
         1 => vec(host, 1..4).prop_map(Hosts::List)]
 }
 
-fn port() -> impl Strategy<Value = u16> {
+pub(super) fn port() -> impl Strategy<Value = u16> {
     prop_oneof![4 => 0..6_u16, 1 => select(vec![79, 80, 81, u16::MAX - 1, u16::MAX]), 1 => any::<u16>()]
 }
 
@@ -82,7 +82,7 @@ fn changes() -> impl Strategy<Value = Changes> {
 }
 
 /// Draws a rule that the grammar allows; a `plain` rule does not depend on other rules.
-fn any_rule(plain: bool) -> impl Strategy<Value = Rule> {
+pub(super) fn any_rule(plain: bool) -> impl Strategy<Value = Rule> {
     let action = prop_oneof![
         3 => Just(Action::Pass),
         3 => Just(Action::Drop),
@@ -159,7 +159,7 @@ const TABLES: [&str; 3] = ["one", "t-2", "large"];
 const TAGS: [&str; 3] = ["a", "b c", "d"];
 
 /// Creates a set of rules about existing links, tables and tags.
-fn set_of(rules: Vec<Rule>, tables: Vec<Vec<(Prefix, bool)>>) -> RuleSet {
+pub(super) fn set_of(rules: Vec<Rule>, tables: Vec<Vec<(Prefix, bool)>>) -> RuleSet {
     let tables =
         TABLES.iter().zip(tables).map(|(name, entries)| Table::new(name, &entries).unwrap()).collect();
     let link = |name: &str| LinkName { name: name.to_owned(), interface: None, at: 0 };
@@ -170,7 +170,7 @@ fn set_of(rules: Vec<Rule>, tables: Vec<Vec<(Prefix, bool)>>) -> RuleSet {
     set
 }
 
-fn tables() -> impl Strategy<Value = Vec<Vec<(Prefix, bool)>>> {
+pub(super) fn tables() -> impl Strategy<Value = Vec<Vec<(Prefix, bool)>>> {
     let table = |size| {
         proptest::collection::btree_map(prefix(), any::<bool>(), size)
             .prop_map(|entries| entries.into_iter().collect::<Vec<_>>())
@@ -222,7 +222,7 @@ fn packet() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Returns the number of cases, which is larger in the suite's long tier.
-fn cases() -> ProptestConfig {
+pub(super) fn cases() -> ProptestConfig {
     let cases = if std::env::var_os("EVENKEEL_LONG").is_some() { 5_000 } else { 300 };
     // Packets of two families are drawn again until they are of one.
     ProptestConfig { cases, max_local_rejects: u32::MAX, ..ProptestConfig::default() }

@@ -252,7 +252,7 @@ impl Device {
     /// Opens the listener's ring.
     fn listen(&mut self, listening: &Listening) -> Mark {
         let (endpoint, at) = listening.endpoint(100);
-        self.pair.program.set_mtu(listening.mtu);
+        self.pair.program.set_mtu(listening.mtu).unwrap();
         let offer = endpoint.cookie_offer(&at, HOPS).unwrap();
         self.pair.apply(Change::AnswerSyns(SYNS, offer));
         self.pair.program.set_socket(0, SLOT, self.socket.as_fd(), 2).unwrap()

@@ -18,21 +18,25 @@ use super::*;
 
 /// The return value of a program that has redirected a frame.
 const REDIRECT: u32 = 4;
+/// The return value of a program that has dropped a frame.
+const DROPPED: u32 = 1;
 const LEAVES: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 3]);
 const NEXT: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 4]);
 const MTU: usize = 600;
+/// The way to the neighbour. In a test run, nothing leaves by a device. Every namespace has this one.
+pub(super) const HOP: OffloadHop = OffloadHop { number: 0, device: 1, mtu: MTU, to: NEXT, from: LEAVES };
 
-fn far_v4(n: u8) -> Ipv4Address {
+pub(super) fn far_v4(n: u8) -> Ipv4Address {
     Ipv4Address::new(198, 51, 100, n)
 }
 
-fn far_v6(n: u16) -> Ipv6Address {
+pub(super) fn far_v6(n: u16) -> Ipv6Address {
     Ipv6Address::new(0xfd00, 2, 0, 0, 0, 0, 0, n)
 }
 
 /// A host with two links that forwards from one to the other, and knows the neighbours there.
-struct Router {
-    host: Host,
+pub(super) struct Router {
+    pub(super) host: Host,
     wires: [End; 2],
     pool: Pool,
     now: Instant,
@@ -64,7 +68,7 @@ impl Router {
     }
 
     /// Lets the host work. Returns the frames that leave by the second link.
-    fn leaving(&mut self) -> Vec<Vec<u8>> {
+    pub(super) fn leaving(&mut self) -> Vec<Vec<u8>> {
         const UNIT: Duration = Duration::from_micros(1);
         let mut rests = false;
         for _ in 0..100_000 {
@@ -93,7 +97,7 @@ impl Router {
     }
 
     /// Returns what leaves when the frame comes.
-    fn forward(&mut self, frame: &[u8]) -> Vec<Vec<u8>> {
+    pub(super) fn forward(&mut self, frame: &[u8]) -> Vec<Vec<u8>> {
         self.wires[0].send(frame);
         self.wires[0].flush();
         self.leaving()
@@ -101,41 +105,69 @@ impl Router {
 }
 
 /// The program, which forwards to the same destinations.
-struct Forwarding {
+pub(super) struct Forwarding {
     pair: Pair,
-    forwarder: Forwarder,
-    router: Router,
+    pub(super) forwarder: Forwarder,
+    pub(super) router: Router,
+}
+
+/// What the program has done with a frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Forwarded(Vec<u8>),
+    Refused,
+    /// It is the host's.
+    Left,
 }
 
 impl Forwarding {
-    fn load() -> Option<Self> {
-        let mut pair = Pair::of(Program::load_for_router(Sharing::Nothing), Sharing::Nothing)?;
+    pub(super) fn load() -> Option<Self> {
+        Self::load_for(Buffers::One, MTU)
+    }
+
+    fn load_for(buffers: Buffers, mtu: usize) -> Option<Self> {
+        let mut pair =
+            Pair::of(Program::load(Taken::NotForwarded, Sharing::Nothing, buffers), Sharing::Nothing)?;
         pair.apply(Change::Hardware(OURS));
-        for own in [IpAddress::from(v4(2)), far_v4(9).into(), v6(2).into(), far_v6(9).into()] {
-            pair.apply(Change::AddAddress(own));
-        }
         let mut forwarder = Forwarder::take(pair.program.object()).unwrap();
-        // In a test run, nothing leaves by a device. Every namespace has this one.
-        let hop = OffloadHop { number: 0, device: 1, mtu: MTU, to: NEXT, from: LEAVES };
+        let own = [IpAddress::from(v4(2)), far_v4(9).into(), v6(2).into(), far_v6(9).into()];
+        let broadcasts = [v4(255), far_v4(255)].map(IpAddress::from);
+        forwarder.set_addresses(&mut own.into_iter().chain(broadcasts));
         for far in [IpAddress::from(far_v4(1)), far_v6(1).into()] {
-            assert!(forwarder.forward(far, &hop));
+            assert!(forwarder.forward(far, &OffloadHop { mtu, ..HOP }));
         }
         Some(Self { pair, forwarder, router: Router::new() })
     }
 
-    /// Runs the program. Returns the frame as it leaves, if the program forwards it.
-    fn run(&self, frame: &[u8]) -> Option<Vec<u8>> {
-        let before = self.forwarder.forwarded();
-        let xdp: &Xdp = self.pair.program.object.program("router").unwrap().try_into().unwrap();
+    /// Runs the program.
+    pub(super) fn outcome(&self, frame: &[u8]) -> Outcome {
+        let counts = || (self.forwarder.forwarded(), self.forwarder.refused());
+        let before = counts();
+        let xdp: &Xdp = self.pair.program.object.program(self.pair.program.name).unwrap().try_into().unwrap();
         let mut out = vec![0; frame.len()];
         let options =
             TestRunOptions { data_in: Some(frame), data_out: Some(&mut out), ..TestRunOptions::new() };
-        let redirected = xdp.test_run(options).unwrap().return_value == REDIRECT;
-        assert_eq!(self.forwarder.forwarded() - before, u64::from(redirected));
-        if !redirected {
-            assert_eq!(out, frame, "the host gets it as it came");
+        let returned = xdp.test_run(options).unwrap().return_value;
+        let more = (counts().0 - before.0, counts().1 - before.1);
+        if returned == REDIRECT {
+            assert_eq!(more, (1, 0));
+            return Outcome::Forwarded(out);
         }
-        redirected.then_some(out)
+        assert_eq!(out, frame, "the host gets it as it came");
+        if more == (0, 0) {
+            return Outcome::Left;
+        }
+        assert_eq!((more, returned), ((0, 1), DROPPED));
+        Outcome::Refused
+    }
+
+    /// Runs the program. Returns the frame as it leaves, if the program forwards it.
+    fn run(&self, frame: &[u8]) -> Option<Vec<u8>> {
+        match self.outcome(frame) {
+            Outcome::Forwarded(frame) => Some(frame),
+            Outcome::Left => None,
+            Outcome::Refused => panic!("nothing was to be refused: {frame:02x?}"),
+        }
     }
 
     /// Runs both. The host must forward what the program does, in the same form but for padding. Returns
@@ -153,7 +185,7 @@ impl Forwarding {
 }
 
 /// Returns the frame with the checksum of its IPv4 header.
-fn summed(mut frame: Vec<u8>) -> Vec<u8> {
+pub(super) fn summed(mut frame: Vec<u8>) -> Vec<u8> {
     if let Ok(mut packet) = Ipv4Packet::new_checked(&mut frame[14..]) {
         packet.fill_checksum();
     }
@@ -195,6 +227,28 @@ fn plain_packets_leave_as_the_host_would_send_them() {
     ];
     for frame in all {
         assert!(forwarding.compare(&frame), "{frame:02x?}");
+    }
+}
+
+/// In a test run what exceeds some 3.5 KB of a frame lies in a second buffer.
+#[test]
+fn packets_in_several_buffers_leave_whole_or_are_left_to_the_host() {
+    const LARGE: usize = 9_000;
+    let Some(forwarding) = Forwarding::load_for(Buffers::Several, LARGE) else { return };
+    for len in [30, 3_400, 3_600, LARGE - 40] {
+        for (frame, ttl) in [(four(&vec![7; len]), 22), (six(17, &vec![7; len]), 21)] {
+            let left = forwarding.run(&frame).unwrap();
+            assert_eq!((left.len(), left[ttl]), (frame.len(), frame[ttl] - 1));
+            assert_eq!(left[..6], NEXT.0);
+            assert!(left[54..] == frame[54..], "{len} bytes");
+            assert!(forwarding.run(&frame[..frame.len() - 1]).is_none(), "{len} bytes, the last one cut");
+        }
+    }
+    assert!(forwarding.run(&four(&[7; LARGE - 19])).is_none(), "larger than the MTU");
+    // The packet is small, and the frame is not: the next device need not take it.
+    for len in [1_000, 4_000] {
+        let padded = [four(&udp(7, 9)), vec![0; len]].concat();
+        assert_eq!(forwarding.run(&padded).is_some(), len == 1_000);
     }
 }
 
