@@ -803,11 +803,21 @@ struct {
 } hosts SEC(".maps");
 
 /* For several hosts: the program of the host that has the queue decides. */
-SEC("xdp") int spread(struct xdp_md *context)
+INLINE int call_host(struct xdp_md *context)
 {
 	tail_call(context, &hosts, context->rx_queue_index);
 	tail_call(context, &hosts, QUEUES);
 	return XDP_PASS;
+}
+
+SEC("xdp") int spread(struct xdp_md *context)
+{
+	return call_host(context);
+}
+
+SEC("xdp.frags") int spread_several(struct xdp_md *context)
+{
+	return call_host(context);
 }
 
 /* Returns the decision, for tests. */

@@ -59,17 +59,10 @@ use rustix::event::epoll;
 
 use self::buffers::Buffers;
 use self::features::takes_redirected;
-<<<<<<< HEAD
-use self::marks::Mark;
+use self::marks::{Mark, SLOTS};
 use self::offload::Forwarder;
-use self::program::{Program, Sharing, Spread};
-use self::queue::{Ahead, Queue, Received, SharedUmem};
-=======
-use self::marks::SLOTS;
-use self::offload::Forwarder;
-use self::program::{Program, Sharing, Taken};
+use self::program::{Program, Sharing, Spread, Taken};
 use self::queue::{Ahead, GATHERED_PKTS, Queue, Received, SharedUmem};
->>>>>>> 0947274cab749ea6197242410cc1636b68060f73
 use self::rings::{OnQueue, Rings};
 use self::socket::{DeviceQueue, First};
 use self::transmit::{CALL_PKTS, Transmit};
@@ -168,24 +161,15 @@ impl Xdp {
         if !device.is_up()? {
             return Err(LinkError::Down { name: name.to_owned() });
         }
-<<<<<<< HEAD
-        if mtu > MTU_MAX {
-            return Err(LinkError::Jumbo { name: name.to_owned(), mtu, max: MTU_MAX });
-        }
-        if hosts > 1 && (options.shared || options.everything) {
-            return Err(LinkError::OneHost { name: name.to_owned() });
-        }
-        let opening = Opening { device: Arc::new(device), index, kernel_address, mtu, options };
-        if options.everything {
-            return opening.open(kernel_address, None, hosts);
-=======
         let max = Buffers::Several.mtu_max();
         let too_large = || LinkError::Jumbo { name: name.to_owned(), mtu, max };
         let buffers = Buffers::for_mtu(mtu).ok_or_else(too_large)?;
+        if hosts > 1 && (options.shared || options.everything) {
+            return Err(LinkError::OneHost { name: name.to_owned() });
+        }
         let opening = Opening { device: Arc::new(device), index, kernel_address, mtu, buffers, options };
         if options.everything {
-            return opening.open(kernel_address, None);
->>>>>>> 0947274cab749ea6197242410cc1636b68060f73
+            return opening.open(kernel_address, None, hosts);
         }
         let address = if options.shared { Address::Device } else { options.address };
         let address = address.on(name, kernel_address).map_err(LinkError::random)?;
@@ -193,11 +177,7 @@ impl Xdp {
             LinkError::Claimed { name, .. } => LinkError::Taken { name },
             other => other,
         })?;
-<<<<<<< HEAD
         opening.open(address, Some(claim), hosts)
-=======
-        opening.open(address, Some(claim))
->>>>>>> 0947274cab749ea6197242410cc1636b68060f73
     }
 }
 
@@ -207,10 +187,7 @@ struct Opening<'a> {
     index: i32,
     kernel_address: EthernetAddress,
     mtu: usize,
-<<<<<<< HEAD
-=======
     buffers: Buffers,
->>>>>>> 0947274cab749ea6197242410cc1636b68060f73
     options: &'a XdpOptions,
 }
 
@@ -230,7 +207,6 @@ struct Part {
 }
 
 impl Opening<'_> {
-<<<<<<< HEAD
     fn open(
         self,
         address: EthernetAddress,
@@ -243,7 +219,7 @@ impl Opening<'_> {
             parts.push(self.part(queues, address)?);
         }
         if hosts > 1 {
-            let spread = Spread::load()?;
+            let spread = Spread::load(self.buffers)?;
             for Part { program, queues, .. } in &mut parts {
                 let numbers = queues.firsts.iter().map(|(at, _)| at.queue).collect();
                 program.share(spread.clone(), numbers)?;
@@ -289,35 +265,15 @@ impl Opening<'_> {
     /// Loads a program for the queues of a host.
     fn part(&self, queues: HostQueues, address: EthernetAddress) -> Result<Part, LinkError> {
         let mut program = match self.options.everything {
-            true => Program::load_for_monitor(),
-            false if self.options.offload => Program::load_for_router(self.sharing(address)),
-            false => Program::load(self.sharing(address)),
-        }?;
-        let forwarder = self.options.offload.then(|| Forwarder::take(program.object())).transpose()?;
-        program.apply(Change::Hardware(address))?;
-        program.set_mtu(self.mtu);
-=======
-    fn open(self, address: EthernetAddress, claim: Option<Claim>) -> Result<Xdp, LinkError> {
-        let Self { kernel_address, mtu, buffers, .. } = self;
-        let name = self.device.name();
-        let fail = |source| self.fail(source);
-        let everything = self.options.everything;
-        let shares_mac = address == kernel_address && !everything;
-        let witness = Witness::open(self.index, shares_mac).map_err(fail)?;
-        let ring_pkts = self.options.ring_pkts.clamp(64, FILL_PKTS / 2).next_power_of_two();
-        let awake = Awake::default();
-        let firsts = self.first_sockets(ring_pkts, &awake)?;
-        let mut program = match everything {
-            true => Program::load(Taken::Everything, Sharing::Nothing, buffers),
+            true => Program::load(Taken::Everything, Sharing::Nothing, self.buffers),
             false if self.options.offload => {
-                Program::load(Taken::NotForwarded, self.sharing(address), buffers)
+                Program::load(Taken::NotForwarded, self.sharing(address), self.buffers)
             }
-            false => Program::load(Taken::Ours, self.sharing(address), buffers),
+            false => Program::load(Taken::Ours, self.sharing(address), self.buffers),
         }?;
         let forwarder = self.options.offload.then(|| Forwarder::take(program.object())).transpose()?;
         program.apply(Change::Hardware(address))?;
-        program.set_mtu(mtu)?;
->>>>>>> 0947274cab749ea6197242410cc1636b68060f73
+        program.set_mtu(self.mtu)?;
         let mut marks = Vec::new();
         for (at, first) in &queues.firsts {
             marks.push(program.set_socket(at.queue, 0, first.socket.as_fd(), self.ring_pkts())?);
@@ -336,18 +292,9 @@ impl Opening<'_> {
         let fail = |source| self.fail(source);
         let Part { queues: HostQueues { awake, firsts }, mut program, marks, forwarder } = part;
         // Some drivers can do that only when they have a program.
-<<<<<<< HEAD
-        let offload_device = self.offload_device();
-        program.answer_by(offload_device)?;
-=======
+        let buffers = self.buffers;
         let offload_device = self.takes_redirected(buffers);
         program.answer_by(self.takes_redirected(Buffers::One))?;
-        match shares_mac {
-            _ if everything => witness.watch_everything().map_err(fail)?,
-            true => {}
-            false => witness.watch(address).map_err(fail)?,
-        }
->>>>>>> 0947274cab749ea6197242410cc1636b68060f73
         let program = Arc::new(Mutex::new(program));
         let events =
             Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| fail(error.into()))?);
@@ -423,7 +370,13 @@ impl Opening<'_> {
         LinkError::of_device(self.device.name(), "open AF_XDP sockets on", CAPABILITIES, source)
     }
 
-<<<<<<< HEAD
+    /// Returns whether the kernel opens this queue's sockets, but none that takes frames in several chunks.
+    fn lacks_several(&self, at: DeviceQueue, error: &io::Error) -> bool {
+        let is_refused = matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP));
+        let opens_others = || First::open(at, Buffers::One, 64, Awake::default()).is_ok();
+        self.buffers == Buffers::Several && is_refused && opens_others()
+    }
+
     /// Opens the first socket of each queue that was asked for, or of each that the device has. Hosts have
     /// the queues in turn.
     fn first_sockets(&self, hosts: usize) -> Result<Vec<HostQueues>, LinkError> {
@@ -436,34 +389,6 @@ impl Opening<'_> {
                 Some(first) => all[host].firsts.push(first),
                 None if named.is_empty() => break,
                 None => return Err(LinkError::NoQueue { name: self.device.name().to_owned(), queue }),
-=======
-    /// Returns whether the kernel opens this queue's sockets, but none that takes frames in several chunks.
-    fn lacks_several(&self, at: DeviceQueue, error: &io::Error) -> bool {
-        let is_refused = matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP));
-        let opens_others = || First::open(at, Buffers::One, 64, Awake::default()).is_ok();
-        self.buffers == Buffers::Several && is_refused && opens_others()
-    }
-
-    /// Opens the first socket of each queue that was asked for, or of each that the device has.
-    fn first_sockets(&self, ring_pkts: usize, awake: &Awake) -> Result<Vec<(DeviceQueue, First)>, LinkError> {
-        let index = self.index.unsigned_abs();
-        let open = |queue: u32| {
-            let at = DeviceQueue { index, queue };
-            match First::open(at, self.buffers, ring_pkts as u32, awake.clone()) {
-                Ok(first) => Ok(Some((at, first))),
-                Err(error) if self.lacks_several(at, &error) => Err(LinkError::OneBuffer {
-                    name: self.device.name().to_owned(),
-                    mtu: self.mtu,
-                    max: Buffers::One.mtu_max(),
-                }),
-                // The kernel has no queue of this number.
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(None),
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Err(LinkError::LockedMemory {
-                    name: self.device.name().to_owned(),
-                    mib: mib(self.buffers),
-                }),
-                Err(error) => Err(self.fail(error)),
->>>>>>> 0947274cab749ea6197242410cc1636b68060f73
             }
             opened += 1;
         }
@@ -476,12 +401,17 @@ impl Opening<'_> {
     /// Opens the first socket of a queue. `None` if the device has no such queue.
     fn first_socket(&self, queue: u32, awake: &Awake) -> Result<Option<(DeviceQueue, First)>, LinkError> {
         let at = DeviceQueue { index: self.index.unsigned_abs(), queue };
-        match First::open(at, self.ring_pkts() as u32, awake.clone()) {
+        match First::open(at, self.buffers, self.ring_pkts() as u32, awake.clone()) {
             Ok(first) => Ok(Some((at, first))),
+            Err(error) if self.lacks_several(at, &error) => Err(LinkError::OneBuffer {
+                name: self.device.name().to_owned(),
+                mtu: self.mtu,
+                max: Buffers::One.mtu_max(),
+            }),
             // The kernel has no queue of this number.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(None),
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
-                Err(LinkError::LockedMemory { name: self.device.name().to_owned(), mib: MIB })
+                Err(LinkError::LockedMemory { name: self.device.name().to_owned(), mib: mib(self.buffers) })
             }
             Err(error) => Err(self.fail(error)),
         }

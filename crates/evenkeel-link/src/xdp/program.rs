@@ -75,14 +75,8 @@ enum Place {
 /// A loaded XDP program with its maps.
 pub(crate) struct Program {
     object: Ebpf,
-<<<<<<< HEAD
-    taken: Taken,
-    place: Place,
-=======
     name: &'static str,
-    /// Detaches the program when it is dropped.
-    link: Option<FdLink>,
->>>>>>> 0947274cab749ea6197242410cc1636b68060f73
+    place: Place,
     sockets: XskMap<MapData>,
     counters: PerCpuArray<MapData, u64>,
     marks: Arc<Marks>,
@@ -120,11 +114,7 @@ impl Program {
         let name = taken.program(buffers);
         let mut object =
             EbpfLoader::new().load(OBJECT).map_err(|error| error_of("load the XDP program", error))?;
-<<<<<<< HEAD
-        let program = xdp(&mut object, taken.program())?;
-=======
-        let program = Self::xdp(&mut object, name)?;
->>>>>>> 0947274cab749ea6197242410cc1636b68060f73
+        let program = xdp(&mut object, name)?;
         load(program).map_err(|error| error_of("load the XDP program", error))?;
         Ok(Self {
             sockets: take_map(&mut object, "sockets")?,
@@ -146,35 +136,22 @@ impl Program {
     /// Makes the program the one of a host that shares its device with others, for the frames of these
     /// queues.
     pub(super) fn share(&mut self, spread: Spread, queues: Vec<u32>) -> Result<(), LinkError> {
-        spread.join(&queues, xdp(&mut self.object, self.taken.program())?)?;
+        spread.join(&queues, xdp(&mut self.object, self.name)?)?;
         self.place = Place::Queues(spread, queues);
         Ok(())
     }
 
-<<<<<<< HEAD
     /// Attaches the program to a device: in its driver, or behind it if the driver refuses. With the hosts
     /// that share the device, it attaches the program of all.
     pub(crate) fn attach(&mut self, device: &str) -> Result<Mode, LinkError> {
         match &mut self.place {
             Place::Queues(spread, _) => spread.attach(device),
             Place::Device(attached) => {
-                let (mode, link) = attach(&mut self.object, self.taken.program(), device)?;
+                let (mode, link) = attach(&mut self.object, self.name, device)?;
                 *attached = Some(link);
                 Ok(mode)
             }
         }
-=======
-    fn attach_in(&mut self, device: &str, mode: XdpMode) -> Result<(), LinkError> {
-        const WHAT: &str = "attach an XDP program";
-        let index = device_index(device)?;
-        let xdp = Self::xdp(&mut self.object, self.name)?;
-        let id = xdp.attach_to_if_index(index, mode).map_err(|error| error_of(WHAT, error))?;
-        let link = xdp.take_link(id).map_err(|error| error_of(WHAT, error))?;
-        // Kernels before 5.9 have no such links. A program that is attached otherwise stays if the process is
-        // killed.
-        self.link = Some(FdLink::try_from(link).map_err(|error| error_of(WHAT, error))?);
-        Ok(())
->>>>>>> 0947274cab749ea6197242410cc1636b68060f73
     }
 
     /// Detaches the program: the kernel gets all frames again. Frames in rings stay there.

@@ -7,6 +7,7 @@ use aya::maps::{MapData, ProgramArray};
 use aya::programs::{ProgramFd, Xdp};
 use aya::{Ebpf, EbpfLoader};
 
+use super::super::buffers::Buffers;
 use super::attached::{Attached, Mode, OBJECT, attach, load, xdp};
 use crate::bpf::{error_of, take_map};
 use crate::device::QUEUES_MAX;
@@ -15,9 +16,6 @@ use crate::error::LinkError;
 /// The place in the map of hosts for queues that no host has.
 const OTHERS: u32 = QUEUES_MAX as u32;
 
-/// The name of the program in the object.
-const PROGRAM: &str = "spread";
-
 /// A loaded program that calls those of hosts. It stays attached to its device as long as one of the hosts
 /// that share it lives. All clones are one program.
 #[derive(Debug, Clone)]
@@ -25,6 +23,8 @@ pub(in crate::xdp) struct Spread(Arc<Mutex<Loaded>>);
 
 struct Loaded {
     object: Ebpf,
+    /// The name of the program in the object.
+    name: &'static str,
     hosts: ProgramArray<MapData>,
     /// Whether a host has joined.
     has_hosts: bool,
@@ -39,12 +39,16 @@ impl fmt::Debug for Loaded {
 
 impl Spread {
     /// Loads the program, without hosts.
-    pub(in crate::xdp) fn load() -> Result<Self, LinkError> {
+    pub(in crate::xdp) fn load(buffers: Buffers) -> Result<Self, LinkError> {
         const WHAT: &str = "load the XDP program";
         let mut object = EbpfLoader::new().load(OBJECT).map_err(|error| error_of(WHAT, error))?;
-        load(xdp(&mut object, PROGRAM)?).map_err(|error| error_of(WHAT, error))?;
+        let name = match buffers {
+            Buffers::One => "spread",
+            Buffers::Several => "spread_several",
+        };
+        load(xdp(&mut object, name)?).map_err(|error| error_of(WHAT, error))?;
         let hosts = take_map(&mut object, "hosts")?;
-        Ok(Self(Arc::new(Mutex::new(Loaded { object, hosts, has_hosts: false, attached: None }))))
+        Ok(Self(Arc::new(Mutex::new(Loaded { object, name, hosts, has_hosts: false, attached: None }))))
     }
 
     /// Leaves the frames of these queues to the program of a host. That of the first host also gets the
@@ -70,8 +74,8 @@ impl Spread {
 
     /// Attaches the program to a device.
     pub(super) fn attach(&self, device: &str) -> Result<Mode, LinkError> {
-        let Loaded { object, attached, .. } = &mut *self.lock();
-        let (mode, link) = attach(object, PROGRAM, device)?;
+        let Loaded { object, name, attached, .. } = &mut *self.lock();
+        let (mode, link) = attach(object, name, device)?;
         *attached = Some(link);
         Ok(mode)
     }

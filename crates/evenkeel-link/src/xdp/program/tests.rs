@@ -461,13 +461,8 @@ fn a_kernel_that_shares_its_addresses_gets_what_is_not_for_a_socket() {
 #[test]
 fn a_kernel_that_shares_its_addresses_gets_all_until_the_host_demultiplexes() {
     let Some(pair) = Pair::load(Sharing::Addresses) else { return };
-<<<<<<< HEAD
-    let mut program = Program::load(Sharing::Addresses).unwrap();
-    xdp(&mut program.object, "classify").unwrap().load().unwrap();
-=======
     let mut program = Program::load(Taken::Ours, Sharing::Addresses, Buffers::One).unwrap();
-    Program::xdp(&mut program.object, "classify").unwrap().load().unwrap();
->>>>>>> 0947274cab749ea6197242410cc1636b68060f73
+    xdp(&mut program.object, "classify").unwrap().load().unwrap();
     for change in [Change::Hardware(OURS), Change::AddAddress(v4(2).into())] {
         program.apply(change).unwrap();
     }
