@@ -278,7 +278,7 @@ fn a_service_on_two_cores_answers_as_one() {
         let flood = Flood::start(9);
         for _ in 0..32 {
             converse();
-            let mut stream = std::net::TcpStream::connect("10.77.0.2:7").unwrap();
+            let mut stream = TcpStream::connect("10.77.0.2:7").unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
             std::io::Write::write_all(&mut stream, b"hello").unwrap();
             std::io::Read::read_exact(&mut stream, &mut [0; 5]).unwrap();

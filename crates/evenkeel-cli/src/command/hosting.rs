@@ -40,9 +40,7 @@ pub(crate) struct HostArguments {
         long, value_name = "ADDRESS", value_parser = suggest::mac(), hide_possible_values = true
     )]
     mac: Option<Address>,
-    /// Serve on these processors, such as 0,1. Each has a host that is bound to it, with its share of the
-    /// flows of the link, which is packet:NAME or xdp:NAME. Leave one free for the kernel's work [default:
-    /// one host, wherever the kernel puts it].
+    /// On packet and xdp: serve on these processors, such as 0,1, by a host on each.
     #[arg(long, value_name = "CPU,...", value_delimiter = ',', conflicts_with_all = ["capture", "dump"])]
     pub(crate) cores: Vec<usize>,
     /// Stop after TIME, such as 10s [default: at Ctrl-C; on cable after 5s].
