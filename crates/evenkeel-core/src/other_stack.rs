@@ -22,8 +22,8 @@ pub trait OtherStack: fmt::Debug + Send {
 
     /// Returns the hardware address of a neighbour as far as it is known. If it is not, or not sure, the
     /// other stack finds it out, and the result follows by
-    /// [`Host::sync_neighbor`](crate::host::Host::sync_neighbor). The host asks again after a second, three
-    /// times.
+    /// [`Membership::sync_neighbor`](crate::host::Membership::sync_neighbor). The host asks again after a
+    /// second, three times.
     fn resolve(&mut self, interface: InterfaceId, address: IpAddress) -> Option<Resolved>;
 }
 

@@ -70,7 +70,7 @@ fn mailbox() -> io::Result<(Mailbox, Inbox)> {
 impl Inbox {
     fn read(&self, host: &mut Host, now: Instant) {
         self.changes.try_iter().for_each(|change| change(host, now));
-        self.updates.try_iter().for_each(|update| host.sync_neighbor(update, now));
+        self.updates.try_iter().for_each(|update| host.membership().sync_neighbor(update, now));
         let strays = self.strays.try_iter().take(STRAYS_AT_ONCE);
         if strays.map(|stray| host.membership().take_stray(stray, now)).count() == STRAYS_AT_ONCE {
             self.event.notify();

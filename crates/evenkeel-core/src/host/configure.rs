@@ -7,7 +7,7 @@ use crate::interface::Interface;
 use crate::link::AddInterfaceError;
 use crate::other_stack::{OtherStack, Sharing};
 use crate::receive::ReceivePath;
-use crate::stack::{AddressConflict, Neighbor, NeighborError, NeighborUpdate, Route, RouteError};
+use crate::stack::{AddressConflict, Neighbor, NeighborError, Route, RouteError};
 use crate::time::Instant;
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 
@@ -169,13 +169,6 @@ impl Host {
     /// one.
     pub fn next_conflict(&mut self) -> Option<AddressConflict> {
         self.net.stack.next_conflict()
-    }
-
-    /// Applies a neighbour update from another host. That host must have the same interfaces, in the same
-    /// order, and the same addresses.
-    pub fn sync_neighbor(&mut self, update: NeighborUpdate, now: Instant) {
-        self.net.with_stack(now, |stack, io| stack.sync_neighbor(update, io));
-        self.net.output(now).transmit();
     }
 
     /// Returns this host as a member of a group of hosts that share interfaces and addresses.

@@ -38,4 +38,11 @@ impl Membership<'_> {
     pub fn next_neighbor_update(&mut self) -> Option<NeighborUpdate> {
         self.host.net.stack.next_neighbor_update()
     }
+
+    /// Applies a neighbour update from another host. That host must have the same interfaces, in the same
+    /// order, and the same addresses.
+    pub fn sync_neighbor(&mut self, update: NeighborUpdate, now: Instant) {
+        self.host.net.with_stack(now, |stack, io| stack.sync_neighbor(update, io));
+        self.host.net.output(now).transmit();
+    }
 }

@@ -256,7 +256,7 @@ impl Follower {
     ) {
         if self.taken == Neighbors::OnRequest {
             let update = NeighborUpdate::resolved(interface, address, hardware, true);
-            return host.sync_neighbor(update, now);
+            return host.membership().sync_neighbor(update, now);
         }
         match host.set_neighbor(interface, address, hardware, now) {
             Ok(()) => drop(self.neighbors.insert((interface, address), self.round)),
