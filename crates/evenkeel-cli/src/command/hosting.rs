@@ -40,7 +40,7 @@ pub(crate) struct HostArguments {
         long, value_name = "ADDRESS", value_parser = suggest::mac(), hide_possible_values = true
     )]
     mac: Option<Address>,
-    /// On packet and xdp: serve on these processors, such as 0,1, by a host on each.
+    /// On packet and xdp: serve on these processors, such as 0,1.
     #[arg(long, value_name = "CPU,...", value_delimiter = ',', conflicts_with_all = ["capture", "dump"])]
     pub(crate) cores: Vec<usize>,
     /// Stop after TIME, such as 10s [default: at Ctrl-C; on cable after 5s].
@@ -50,8 +50,7 @@ pub(crate) struct HostArguments {
     #[arg(long, value_name = "FILE.pcapng")]
     dump: Option<PathBuf>,
     /// Write incoming and outgoing frames to a pcapng file: at most `snaplen` bytes of each, and only frames
-    /// that match `filter`, in the language of tcpdump. Frames that the disk cannot take are discarded and
-    /// counted; the host does not wait.
+    /// that match `filter`, in tcpdump's language. Frames that the disk cannot take are counted.
     #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside,
           value_hint = clap::ValueHint::FilePath)]
     pub(crate) capture: Option<Embedded>,

@@ -70,9 +70,9 @@ pub(crate) struct Arguments {
     /// about a flow. Not with --capture.
     #[arg(long)]
     offload: bool,
-    /// Forward on these processors, such as 0,1. Each has a host that is bound to it, with its share of the
-    /// flows of every packet:NAME or xdp:NAME link. Every limit (--quota, queues) is of each. Leave one free
-    /// for the kernel's work [default: one host, wherever the kernel puts it].
+    /// Forward on these processors, such as 0,1, each with its share of the flows of every packet and xdp
+    /// link. Every limit (--quota, queues) is of each. Leave one free for the kernel's work [default: one
+    /// host, wherever the kernel puts it].
     #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
     cores: Vec<usize>,
     /// Screen packets with the rules in FILE [default: all packets pass].

@@ -36,9 +36,9 @@ pub(crate) struct TcpArguments {
     /// Let at most N connections wait to be accepted [default: 4096]. While N wait, SYNs stay queued.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     backlog: Option<u32>,
-    /// Accept data in a SYN from clients with one of this server's cookies (TCP Fast Open, RFC 7413), on at
-    /// most N connections whose handshake is not over [default: none; 256 without N]. A client's first
-    /// connection gives it the cookie. Such data may arrive twice.
+    /// Accept data in SYNs (TCP Fast Open, RFC 7413), which may arrive twice, from clients that have one of
+    /// this server's cookies, on at most N connections whose handshake is not over [default: none; 256
+    /// without N].
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "256",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     fast_open: Option<u32>,
