@@ -38,14 +38,20 @@ struct address {
 	u32 word[4];
 };
 
-/* The first is our hardware address; the host has all unicast addresses. Those of IPv4 are mapped. */
+struct settings {
+	u64 hardware; /* our address */
+	u32 limited;  /* slots with a limit */
+};
+
 struct {
 	UINT(type, ARRAY);
 	UINT(max_entries, 1);
+	UINT(map_flags, MMAPABLE);
 	u32 *key;
-	u64 *value;
-} hardware SEC(".maps");
+	struct settings *value;
+} settings SEC(".maps");
 
+/* The unicast addresses of the host; those of IPv4 are mapped. */
 struct {
 	UINT(type, HASH);
 	UINT(max_entries, 65536);
@@ -131,10 +137,10 @@ INLINE int is_ours(const u8 *to, const struct address *address)
 {
 	u64 found = 0;
 	u32 zero = 0;
-	const u64 *own = lookup(&hardware, &zero);
+	const struct settings *own = lookup(&settings, &zero);
 
 	__builtin_memcpy(&found, to, 6);
-	return own && found == *own && lookup(&addresses, address);
+	return own && found == own->hardware && lookup(&addresses, address);
 }
 
 INLINE u32 pass(struct slot *slot)
@@ -196,9 +202,12 @@ INLINE u32 pass_v6(struct __sk_buff *skb)
 
 SEC("socket") u32 refuse(struct __sk_buff *skb)
 {
+	const struct settings *own;
 	struct headers_v4 headers;
+	u32 zero = 0;
 
-	if (skb->vlan_present || load(skb, 0, &headers, sizeof(headers)))
+	own = lookup(&settings, &zero);
+	if (!own || !own->limited || skb->vlan_present || load(skb, 0, &headers, sizeof(headers)))
 		return WHOLE;
 	if (headers.ethernet.type == htons(0x0800))
 		return pass_v4(skb, &headers);

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::{Arc, Once};
 
-use aya::maps::{Array, HashMap, MapData};
+use aya::maps::{HashMap, MapData};
 use aya::programs::SocketFilter;
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use evenkeel_core::demux::{Binding, Change, DemuxTable};
@@ -32,6 +32,15 @@ const PORTS: usize = 1 << 16;
 /// The bytes of an entry in the map of ports: the kernel rounds up to eight.
 const PORT_BYTES: usize = 8;
 
+/// The state of the whole device in memory: `struct settings` of the program.
+#[derive(Debug)]
+#[repr(C)]
+struct Settings {
+    hardware: AtomicU64,
+    /// The number of slots with a limit. While there is none, the program looks at nothing.
+    limited: AtomicU32,
+}
+
 /// An allowance in memory: `struct slot` of the program.
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -48,6 +57,7 @@ pub(crate) type Attach = Box<dyn Fn(BorrowedFd<'_>) + Send + Sync>;
 
 /// The program of a device, with the memory that it shares with us.
 pub(crate) struct Filter {
+    settings: Mapping,
     slots: Mapping,
     ports: Mapping,
     program: Ebpf,
@@ -55,7 +65,7 @@ pub(crate) struct Filter {
     attached: Once,
 }
 
-// SAFETY: the memory is accessed by atomic loads and stores only.
+// SAFETY: the memory is accessed by atomic operations only.
 unsafe impl Sync for Filter {}
 
 impl fmt::Debug for Filter {
@@ -70,10 +80,30 @@ impl Filter {
         (0..SLOTS).map(|number| self.slot(number).refused.load(Ordering::Relaxed)).sum()
     }
 
+    fn settings(&self) -> &Settings {
+        // SAFETY: the mapping begins at a page and holds them. All its bytes are initialized, and both sides
+        // access them only atomically.
+        unsafe { &*self.settings.base().cast::<Settings>() }
+    }
+
+    /// Sets the limit of a slot, or lifts it.
+    fn set_limit(&self, number: usize, frames: Option<u32>) {
+        let (Slot { limits, left, .. }, limited) = (self.slot(number), &self.settings().limited);
+        if let Some(frames) = frames {
+            left.store(i32::try_from(frames).unwrap_or(i32::MAX), Ordering::Release);
+        }
+        match (limits.swap(frames.is_some().into(), Ordering::AcqRel), frames) {
+            (0, Some(_)) => limited.fetch_add(1, Ordering::Release),
+            (1, None) => limited.fetch_sub(1, Ordering::Release),
+            _ => return,
+        };
+        self.attach();
+    }
+
     fn slot(&self, number: usize) -> &Slot {
         assert!(number < SLOTS, "a slot without memory");
         // SAFETY: the mapping begins at a page and has as many slots. All its bytes are initialized, and both
-        // sides access them only by single loads and stores.
+        // sides access them only atomically.
         unsafe { &*self.slots.base().cast::<Slot>().add(number) }
     }
 
@@ -136,18 +166,18 @@ impl KernelRefuser {
         let program = object.program_mut(PROGRAM).ok_or_else(|| missing(PROGRAM))?;
         let program: &mut SocketFilter = program.try_into().map_err(|error| error_of(LOAD, error))?;
         program.load().map_err(|error| error_of(LOAD, error))?;
-        let mut own: Array<MapData, u64> = take_map(&mut object, "hardware")?;
-        let mut padded = [0; 8];
-        padded[..6].copy_from_slice(&hardware.0);
-        own.set(0, u64::from_ne_bytes(padded), 0).map_err(|error| error_of("set an address", error))?;
         let addresses = Addresses(take_map(&mut object, "addresses")?);
         let filter = Filter {
+            settings: map(&mut object, "settings", size_of::<Settings>())?,
             slots: map(&mut object, "slots", SLOTS * size_of::<Slot>())?,
             ports: map(&mut object, "ports", PORTS * PORT_BYTES)?,
             program: object,
             attach,
             attached: Once::new(),
         };
+        let mut padded = [0; 8];
+        padded[..6].copy_from_slice(&hardware.0);
+        filter.settings().hardware.store(u64::from_ne_bytes(padded), Ordering::Release);
         let (filter, table) = (Arc::new(filter), DemuxTable::new(0));
         let vacant = (0..SLOTS).rev().collect();
         Ok(Self { filter, table, addresses, slots: BTreeMap::new(), vacant })
@@ -182,7 +212,7 @@ impl Refuser for KernelRefuser {
 
     fn close(&mut self, channel: ChannelId) {
         if let Some(number) = self.slots.remove(&channel) {
-            self.filter.slot(number).limits.store(0, Ordering::Release);
+            self.filter.set_limit(number, None);
             self.vacant.push(number);
         }
     }
@@ -216,11 +246,7 @@ struct KernelAllowance {
 
 impl Allowance for KernelAllowance {
     fn set(&mut self, frames: Option<u32>) {
-        let Slot { limits, left, .. } = self.filter.slot(self.number);
-        let Some(frames) = frames else { return limits.store(0, Ordering::Release) };
-        left.store(i32::try_from(frames).unwrap_or(i32::MAX), Ordering::Release);
-        limits.store(1, Ordering::Release);
-        self.filter.attach();
+        self.filter.set_limit(self.number, frames);
     }
 
     fn left(&self) -> u32 {
