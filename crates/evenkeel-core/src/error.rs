@@ -20,6 +20,7 @@ use core::fmt;
 use evenkeel_ready::QueueError;
 
 use crate::frame::PoolLimit;
+use crate::other_stack::NotReserved;
 use crate::stack;
 use crate::tcp::connection::{Error, Unavailable};
 use crate::tcp::endpoint;
@@ -104,6 +105,8 @@ pub enum BindError {
     NotJoined,
     /// Another socket is bound to that address and port. Choose another port.
     InUse,
+    /// The stack that shares the host's addresses gives that port to privileged programs only.
+    Privilege,
     /// The host does not have that address.
     NotLocal,
     /// Port 0 was asked for and no ephemeral port is free.
@@ -151,6 +154,8 @@ pub enum SendError {
 pub enum ListenError {
     /// Another socket listens at that address and port.
     InUse,
+    /// The stack that shares the host's addresses gives that port to privileged programs only.
+    Privilege,
     /// The host does not have that address.
     NotLocal,
     /// Port 0 was asked for, and sockets listen at all ports there are to choose from.
@@ -263,9 +268,12 @@ impl BindError {
     #[must_use]
     pub const fn fault(&self) -> Fault {
         match self {
-            Self::BadDescriptor(_) | Self::NotMulticast | Self::NotJoined | Self::InUse | Self::NotLocal => {
-                Fault::Misuse
-            }
+            Self::BadDescriptor(_)
+            | Self::NotMulticast
+            | Self::NotJoined
+            | Self::InUse
+            | Self::Privilege
+            | Self::NotLocal => Fault::Misuse,
             Self::NoPort | Self::NoRing | Self::NoMemory(_) | Self::TooManyOpen => Fault::Limit,
         }
     }
@@ -294,7 +302,7 @@ impl ListenError {
     #[must_use]
     pub const fn fault(&self) -> Fault {
         match self {
-            Self::InUse | Self::NotLocal => Fault::Misuse,
+            Self::InUse | Self::Privilege | Self::NotLocal => Fault::Misuse,
             Self::NoPort | Self::NoRing | Self::NoMemory(_) | Self::TooManyOpen => Fault::Limit,
         }
     }
@@ -405,7 +413,7 @@ impl From<BadDescriptor> for StreamError {
 /// The reason why a channel could not be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChannelError {
-    InUse,
+    NotReserved(NotReserved),
     NoRing,
     NoMemory(PoolLimit),
 }
@@ -413,7 +421,8 @@ pub(crate) enum ChannelError {
 impl From<ChannelError> for BindError {
     fn from(error: ChannelError) -> Self {
         match error {
-            ChannelError::InUse => Self::InUse,
+            ChannelError::NotReserved(NotReserved::InUse) => Self::InUse,
+            ChannelError::NotReserved(NotReserved::Privilege) => Self::Privilege,
             ChannelError::NoRing => Self::NoRing,
             ChannelError::NoMemory(limit) => Self::NoMemory(limit),
         }
@@ -423,7 +432,8 @@ impl From<ChannelError> for BindError {
 impl From<ChannelError> for ListenError {
     fn from(error: ChannelError) -> Self {
         match error {
-            ChannelError::InUse => Self::InUse,
+            ChannelError::NotReserved(NotReserved::InUse) => Self::InUse,
+            ChannelError::NotReserved(NotReserved::Privilege) => Self::Privilege,
             ChannelError::NoRing => Self::NoRing,
             ChannelError::NoMemory(limit) => Self::NoMemory(limit),
         }
@@ -490,6 +500,8 @@ impl From<Unavailable> for StreamError {
 const WOULD_BLOCK: &str = "would block";
 const TOO_MANY_OPEN: &str = "the process has as many descriptors as it may have";
 const NOT_LOCAL: &str = "the host does not have that address: choose one of its own, or none (0.0.0.0 or ::)";
+const PRIVILEGE: &str =
+    "that port takes a privilege: give the program CAP_NET_BIND_SERVICE, or choose a higher one";
 const LOOPBACK: &str = "the destination is this host, and nothing loops back: connect from another one";
 
 impl fmt::Display for BadDescriptor {
@@ -531,6 +543,7 @@ impl fmt::Display for BindError {
             Self::InUse => {
                 f.write_str("address and port are in use: choose another port, or 0 for a free one")
             }
+            Self::Privilege => f.write_str(PRIVILEGE),
             Self::NotLocal => f.write_str(NOT_LOCAL),
             Self::NoPort => f.write_str("no ephemeral port is free"),
             Self::NoRing => f.write_str("the interface has no ring left for another socket"),
@@ -565,6 +578,7 @@ impl fmt::Display for ListenError {
             Self::InUse => {
                 f.write_str("another socket listens at that address and port: choose another port")
             }
+            Self::Privilege => f.write_str(PRIVILEGE),
             Self::NotLocal => f.write_str(NOT_LOCAL),
             Self::NoPort => f.write_str("no port is free to listen at"),
             Self::NoRing => f.write_str("the interface has no ring left for another listener"),

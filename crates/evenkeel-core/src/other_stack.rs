@@ -12,10 +12,12 @@ use crate::wire::{EthernetAddress, IpAddress};
 ///
 /// The host has `shared` set in its [`stack::Config`](crate::stack::Config::shared).
 pub trait OtherStack: fmt::Debug + Send {
-    /// Reserves the address and port of a binding, and joins the address if that is a group. Returns whether
-    /// this host has them now: false if another program has. Besides [`Binding::Udp`] and [`Binding::Tcp`]
-    /// there is nothing to reserve.
-    fn reserve(&mut self, binding: &Binding) -> bool;
+    /// Reserves the address and port of a binding, and joins the address if that is a group. Besides
+    /// [`Binding::Udp`] and [`Binding::Tcp`] there is nothing to reserve.
+    ///
+    /// # Errors
+    /// The reason why this host does not have them.
+    fn reserve(&mut self, binding: &Binding) -> Result<(), NotReserved>;
 
     /// Gives a reserved address and port back.
     fn release(&mut self, binding: &Binding);
@@ -27,14 +29,23 @@ pub trait OtherStack: fmt::Debug + Send {
     fn resolve(&mut self, interface: InterfaceId, address: IpAddress) -> Option<Resolved>;
 }
 
+/// The reason why another stack has not reserved a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotReserved {
+    /// Another program has it.
+    InUse,
+    /// It is one of those for which a program needs a privilege.
+    Privilege,
+}
+
 /// The stack that a host shares its addresses with, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Sharing(pub(crate) Option<Box<dyn OtherStack>>);
 
 impl Sharing {
-    /// Reserves what a binding takes. Returns false if the other stack has it.
-    pub(crate) fn reserve(&mut self, binding: &Binding) -> bool {
-        self.0.as_mut().is_none_or(|other| other.reserve(binding))
+    /// Reserves what a binding takes.
+    pub(crate) fn reserve(&mut self, binding: &Binding) -> Result<(), NotReserved> {
+        self.0.as_mut().map_or(Ok(()), |other| other.reserve(binding))
     }
 
     /// Gives back what was reserved.

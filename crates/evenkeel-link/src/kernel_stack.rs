@@ -13,7 +13,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use evenkeel_core::bpf::Program;
 use evenkeel_core::demux::Binding;
-use evenkeel_core::host::{OtherStack, Resolved};
+use evenkeel_core::host::{NotReserved, OtherStack, Resolved};
 use evenkeel_core::id::InterfaceId;
 use evenkeel_core::wire::IpAddress;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
@@ -86,15 +86,14 @@ impl Taken {
 }
 
 impl OtherStack for KernelStack {
-    fn reserve(&mut self, binding: &Binding) -> bool {
-        let Some(taken) = Taken::by(binding) else { return true };
-        match reserve(taken, self.index) {
-            Ok(socket) => {
-                self.reserved.insert(taken, socket);
-                true
-            }
-            Err(_) => false,
-        }
+    fn reserve(&mut self, binding: &Binding) -> Result<(), NotReserved> {
+        let Some(taken) = Taken::by(binding) else { return Ok(()) };
+        let socket = reserve(taken, self.index).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => NotReserved::Privilege,
+            _ => NotReserved::InUse,
+        })?;
+        self.reserved.insert(taken, socket);
+        Ok(())
     }
 
     fn release(&mut self, binding: &Binding) {
@@ -184,8 +183,9 @@ mod tests {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let at = ("127.0.0.1", port);
             for binding in bindings(address, port) {
-                assert!(ports.reserve(&binding), "{binding:?}");
-                assert!(!KernelStack::new(1).reserve(&binding), "{binding:?}");
+                assert_eq!(ports.reserve(&binding), Ok(()), "{binding:?}");
+                let again = KernelStack::new(1).reserve(&binding);
+                assert_eq!(again, Err(NotReserved::InUse), "{binding:?}");
             }
             assert_eq!(TcpListener::bind(at).unwrap_err().kind(), io::ErrorKind::AddrInUse);
             assert_eq!(UdpSocket::bind(at).unwrap_err().kind(), io::ErrorKind::AddrInUse);
@@ -202,7 +202,8 @@ mod tests {
         for address in [None, Some(IpAddress::v4(127, 0, 0, 1))] {
             let [_, of_tcp] = bindings(address, tcp.local_addr().unwrap().port());
             let [of_udp, _] = bindings(address, udp.local_addr().unwrap().port());
-            assert!(!ports.reserve(&of_tcp) && !ports.reserve(&of_udp), "{address:?}");
+            let reserved = [of_tcp, of_udp].map(|binding| ports.reserve(&binding));
+            assert_eq!(reserved, [Err(NotReserved::InUse); 2], "{address:?}");
         }
     }
 }

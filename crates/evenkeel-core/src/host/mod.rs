@@ -27,7 +27,7 @@ pub use crate::config::{Config, PaperPolicies, Transmit, TransmitService};
 pub use crate::frame::PoolLimit;
 pub use crate::link::{AddInterfaceError, Traffic, Untaken};
 pub use crate::net::Uncalled;
-pub use crate::other_stack::{OtherStack, Resolved};
+pub use crate::other_stack::{NotReserved, OtherStack, Resolved};
 pub use crate::process::NotAttached;
 pub use crate::stray::Stray;
 pub use crate::system::System;

@@ -33,9 +33,7 @@ pub(crate) struct Channels<'a> {
 impl Channels<'_> {
     /// Opens a channel that `binding` leads to, with a ring on each interface that demultiplexes.
     pub(crate) fn open(&mut self, binding: Binding) -> Result<ChannelId, ChannelError> {
-        if !self.rx.sharing.reserve(&binding) {
-            return Err(ChannelError::InUse);
-        }
+        self.rx.sharing.reserve(&binding).map_err(ChannelError::NotReserved)?;
         let mut channel = self.new_channel();
         self.reserve(&mut channel).inspect_err(|_| self.rx.sharing.release(&binding))?;
         Ok(self.install(channel, binding))

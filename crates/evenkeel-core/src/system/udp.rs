@@ -445,7 +445,7 @@ mod tests {
     use super::super::close;
     use super::*;
     use crate::config::Config;
-    use crate::host::{OtherStack, Resolved};
+    use crate::host::{NotReserved, OtherStack, Resolved};
     use crate::id::InterfaceId;
     use crate::looks::LOOKS;
     use crate::other_stack::Sharing;
@@ -496,11 +496,15 @@ mod tests {
     struct Theirs(Arc<Mutex<Vec<Binding>>>);
 
     impl OtherStack for Theirs {
-        fn reserve(&mut self, binding: &Binding) -> bool {
-            let mut reserved = self.0.lock().unwrap();
-            let is_free = !matches!(binding, Binding::Udp { port: 53, .. } | Binding::Tcp { port: 22, .. });
-            reserved.extend(is_free.then_some(*binding));
-            is_free
+        fn reserve(&mut self, binding: &Binding) -> Result<(), NotReserved> {
+            match binding {
+                Binding::Udp { port: 53, .. } | Binding::Tcp { port: 22, .. } => Err(NotReserved::InUse),
+                Binding::Udp { port: 52, .. } | Binding::Tcp { port: 21, .. } => Err(NotReserved::Privilege),
+                _ => {
+                    self.0.lock().unwrap().push(*binding);
+                    Ok(())
+                }
+            }
         }
 
         fn release(&mut self, binding: &Binding) {
@@ -519,7 +523,7 @@ mod tests {
         let reserved = Arc::clone(&theirs.0);
         net.rx.sharing = Sharing(Some(Box::new(theirs)));
         let mut open = |port| UdpSocket::open(&mut net, Some(ProcessId(9)), None, port, Instant::ZERO);
-        assert_eq!(open(53), Err(BindError::InUse));
+        assert_eq!([53, 52].map(&mut open), [Err(BindError::InUse), Err(BindError::Privilege)]);
         let socket = open(54).expect("a socket");
         assert_eq!(*reserved.lock().unwrap(), [Binding::Udp { address: None, port: 54 }]);
         close(&mut net, socket, Instant::ZERO);
@@ -528,7 +532,7 @@ mod tests {
             let at = ListenAt { address: None, port };
             TcpListener::open(&mut net, ProcessId(9), at, &ListenerConfig::default(), None)
         };
-        assert_eq!(listen(22), Err(ListenError::InUse));
+        assert_eq!([22, 21].map(&mut listen), [Err(ListenError::InUse), Err(ListenError::Privilege)]);
         let listener = listen(80).expect("a listener");
         let opening = Binding::Tcp { address: None, port: 80, opens: true };
         assert!(reserved.lock().unwrap().contains(&opening));

@@ -87,6 +87,7 @@ const fn of_bind(error: BindError) -> (Errno, &'static str) {
     match error {
         BindError::BadDescriptor(bad) => of_descriptor(bad),
         BindError::InUse | BindError::NoPort => (Errno::ADDRINUSE, "EADDRINUSE"),
+        BindError::Privilege => (Errno::ACCESS, "EACCES"),
         BindError::NotLocal | BindError::NotJoined => (Errno::ADDRNOTAVAIL, "EADDRNOTAVAIL"),
         BindError::NoRing => (Errno::NOBUFS, "ENOBUFS"),
         BindError::NoMemory(_) => (Errno::NOMEM, "ENOMEM"),
@@ -98,6 +99,7 @@ const fn of_bind(error: BindError) -> (Errno, &'static str) {
 const fn of_listen(error: ListenError) -> (Errno, &'static str) {
     match error {
         ListenError::InUse | ListenError::NoPort => (Errno::ADDRINUSE, "EADDRINUSE"),
+        ListenError::Privilege => (Errno::ACCESS, "EACCES"),
         ListenError::NotLocal => (Errno::ADDRNOTAVAIL, "EADDRNOTAVAIL"),
         ListenError::NoMemory(_) => (Errno::NOMEM, "ENOMEM"),
         ListenError::TooManyOpen => (Errno::MFILE, "EMFILE"),
