@@ -16,7 +16,7 @@ use std::time::Duration;
 use common::{command, signal};
 use evenkeel_testing::{Place, Program, Running, attempt, has_xdp, in_namespace, run, wait_for};
 
-const PROGRAMS: [Program; 2] = [("ip", "iproute2"), ("ping", "iputils-ping")];
+const PROGRAMS: [Program; 3] = [("ip", "iproute2"), ("ping", "iputils-ping"), ("setpriv", "util-linux")];
 const ECHO: [&str; 7] =
     ["echo", "xdp:ek0", "--address", "10.77.0.2/24", "--architecture", "ni-lrp", "--json"];
 
@@ -233,6 +233,11 @@ fn a_command_that_shares_the_kernels_addresses_leaves_the_kernel_its_own() {
         let echo = ["echo", "xdp:ek0,share", "--json"];
         let taken = complaint(&mut command(&[&echo[..], &["--port", "53"]].concat()));
         assert!(taken.contains("address and port are in use"), "{taken}");
+        let mut unprivileged = Command::new("setpriv");
+        unprivileged.args(["--bounding-set=-net_bind_service", "--inh-caps=-net_bind_service"]);
+        unprivileged.arg(command(&[]).get_program()).args(echo);
+        let refused = complaint(&mut unprivileged);
+        assert!(refused.contains("give the program CAP_NET_BIND_SERVICE"), "{refused}");
         let flood = far.here(|| Flood::start(7));
         for _ in 0..3 {
             let mut echo = Running(start(&echo));
