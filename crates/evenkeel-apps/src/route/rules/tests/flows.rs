@@ -74,7 +74,7 @@ fn decisions_that_depend_on_more_than_the_flow_are_about_the_packet() {
         assert!(!holds(text, &packet), "{text}");
     }
     assert!(!holds("block proto tcp flags S/SA", &segment));
-    assert!(holds("block proto tcp flags S/SA\npass to port 9", &udp("10.0.0.1", 1, "2.0.0.1", 9)));
+    assert!(holds("block proto tcp flags S/SA\npass proto udp to port 9", &udp("10.0.0.1", 1, "2.0.0.1", 9)));
     assert!(holds("set skip on lan\nblock log", &packet));
 }
 
