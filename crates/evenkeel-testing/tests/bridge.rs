@@ -126,7 +126,10 @@ fn a_way_that_is_closed_lets_nothing_through_until_it_is_opened_and_afterwards_n
         bridge.set_conditions([Conditions::PERFECT; 2]);
         wait_for("the way", || attempt("ping -c 1 -W 1 10.0.0.2").0);
         drop(bridge);
-        assert!(!run("ip link").contains("k0") && !there.run("ip link").contains("k0"));
+        // Programs that other tests start hold copies of this process's descriptors until they execute.
+        wait_for("the end of both devices", || {
+            !run("ip link").contains("k0") && !there.run("ip link").contains("k0")
+        });
     });
 }
 
