@@ -5,14 +5,7 @@
  * and a unicast address of the host. All else passes. README.md of this directory describes how to compile it.
  */
 
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-
-#define SEC(name) __attribute__((section(name), used))
-#define INLINE static inline __attribute__((always_inline))
-#define UINT(name, value) int(*name)[value]
+#include "kernel.h"
 
 /* The interface of the kernel, as far as it is used here. */
 struct __sk_buff {
