@@ -5,7 +5,7 @@ use crate::text::alternatives;
 /// Checks that this process may run on all of `cores`, and that none is given twice.
 ///
 /// # Errors
-/// What is wrong, and with which core.
+/// The message names the core and the problem.
 pub(crate) fn check(cores: &[usize]) -> Result<(), String> {
     let usable = evenkeel::raw::cpu::cpus();
     for (index, core) in cores.iter().enumerate() {

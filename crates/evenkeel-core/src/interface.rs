@@ -347,9 +347,8 @@ pub trait Interface: TxQueue {
     }
 
     /// Hands over the part of the interface that refuses frames for full channels, if it has one. Called
-    /// once, when a host adds the interface. The default has none.
-    ///
-    /// A host that does not demultiplex the frames of the receive rings drops it.
+    /// once, when a host adds the interface that demultiplexes the frames of its receive rings. The default
+    /// has none.
     fn refuser(&mut self) -> Option<Box<dyn Refuser>> {
         None
     }

@@ -34,7 +34,7 @@ pub trait OtherStack: fmt::Debug + Send {
 pub enum NotReserved {
     /// Another program has it.
     InUse,
-    /// It is one of those for which a program needs a privilege.
+    /// The port is reserved for programs with a privilege.
     Privilege,
 }
 

@@ -35,7 +35,7 @@ pub trait Refuser: fmt::Debug + Send {
 /// even so if it has not done that for a millisecond.
 pub trait Allowance: fmt::Debug + Send {
     /// Lets this many frames pass from now on, whatever was allowed before, and refuses the rest. With `None`
-    /// all pass, and none is counted. Takes no system call.
+    /// all pass, and none is counted. Takes a system call at most once.
     fn set(&mut self, frames: Option<u32>);
 
     /// Returns the number of allowed frames that have not come yet.

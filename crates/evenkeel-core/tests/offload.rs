@@ -75,7 +75,7 @@ struct Opinion {
     verdict: Verdict,
     /// The account of verdicts that hold for flows; `None` if they hold for packets.
     account: Option<u16>,
-    /// What the process is to announce next.
+    /// The scope that the process announces next.
     scope: Option<FlowScope>,
     ends: bool,
 }

@@ -5,8 +5,9 @@ mod common;
 
 use std::sync::Arc;
 
+use common::extended::Extended;
 use common::programs::Monitor;
-use common::refusing::{Gate, Refusing, Shared};
+use common::refusing::{Gate, Shared};
 use common::{Bench, HOST, Seen, Sink, udp};
 use evenkeel_core::cable::{Options, pair};
 use evenkeel_core::capture::Capture;
@@ -42,7 +43,7 @@ impl World {
         let (mut wire, end) =
             pair(Options::new("wire", 1), Options { ring_pkts: RING_PKTS, ..Options::new("host", 2) });
         let mut host = Host::new(config).unwrap();
-        let (refusing, gate) = Refusing::new(end);
+        let (refusing, gate) = Extended::refusing(end);
         let mut sink = |port| {
             let (mut sink, seen) = Sink::new(port);
             sink.compute = compute;

@@ -127,7 +127,7 @@ pub struct Channel {
     /// Rings of this channel on interfaces that demultiplex themselves.
     rings: Vec<(InterfaceId, Box<dyn RxQueue>)>,
     next_ring: usize,
-    /// What interfaces may still put into the rings that channels share, if they refuse the rest.
+    /// The frames that interfaces may still put into the rings that channels share, if they refuse others.
     allowances: Allowances,
     counters: ChannelCounters,
     /// Feedback to the polling thread.

@@ -363,11 +363,12 @@ impl Links {
         self.link_mut(id)?.refuser.as_deref_mut()
     }
 
-    /// Sets the part of an interface that refuses frames, in place of an earlier device's. An interface whose
-    /// frames the host does not demultiplex has none.
-    pub(crate) fn set_refuser(&mut self, id: InterfaceId, refuser: Option<Box<dyn Refuser>>) {
+    /// Asks an interface for its part that refuses frames, in place of an earlier device's, if the host
+    /// demultiplexes the frames of the interface.
+    pub(crate) fn find_refuser(&mut self, id: InterfaceId) {
         if let Some(link) = self.link_mut(id) {
-            link.refuser = refuser.filter(|_| link.plan.is_lazy() && !link.plan.is_on_interface());
+            let is_of_use = link.plan.is_lazy() && !link.plan.is_on_interface();
+            link.refuser = if is_of_use { link.interface.refuser() } else { None };
         }
     }
 

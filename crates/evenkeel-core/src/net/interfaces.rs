@@ -30,7 +30,7 @@ impl Net {
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
         let mut demultiplexer = interface.demultiplexer();
-        let (offload, refuser) = (interface.offload(), interface.refuser());
+        let offload = interface.offload();
         let plan = plan.unwrap_or_else(|| self.config.plan_for(demultiplexer.is_some()));
         self.links.check_plan(plan, self.plan, interface.properties().queues, demultiplexer.is_some())?;
         demultiplexer = demultiplexer.filter(|_| plan.is_on_interface());
@@ -54,7 +54,7 @@ impl Net {
         let id = id.ok_or(AddInterfaceError::TooManyQueues)?;
         self.stack.add_interface(address, mtu);
         self.offloads.set(id, offload);
-        self.links.set_refuser(id, refuser);
+        self.links.find_refuser(id);
         self.channels().update(Change::Hardware(address));
         self.channels().add_rings(id, rings);
         self.channels().open_all_allowances_on(id);
@@ -83,7 +83,7 @@ impl Net {
         fit(&mut self.pool, &mut self.stack, interface.properties().mtu);
         interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
         let &Properties { address: hardware, mtu, .. } = interface.properties();
-        let (offload, refuser) = (interface.offload(), interface.refuser());
+        let offload = interface.offload();
         let Some(earlier) = self.links.replace(id, interface) else { return Ok(()) };
         let &Properties { address, buffers, .. } = earlier.properties();
         self.pool.shrink(buffers);
@@ -92,7 +92,7 @@ impl Net {
         }
         self.channels().update(Change::Hardware(hardware));
         self.offloads.set(id, offload);
-        self.links.set_refuser(id, refuser);
+        self.links.find_refuser(id);
         self.channels().open_all_allowances_on(id);
         self.stack.set_mtu(id, mtu);
         self.with_stack(now, |stack, io| {

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+pub(crate) mod extended;
 pub(crate) mod nic;
 pub(crate) mod offloading;
 pub(crate) mod packets;

@@ -1,12 +1,8 @@
-//! An interface that forwards by itself, as far as a test can see: it records what the host lets it do.
+//! The part of an interface that forwards by itself: it records what the host lets it do.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use evenkeel_core::cable::End;
-use evenkeel_core::drop::Reason;
-use evenkeel_core::frame::{Frame, Pool, PoolLimit};
-use evenkeel_core::interface::{Demultiplexer, Interface, Properties, RxQueue, TxQueue};
 use evenkeel_core::offload::{Flow, FlowHits, FlowScope, FlowVerdict, Offload, OffloadHop};
 use evenkeel_core::wire::IpAddress;
 
@@ -28,7 +24,7 @@ pub(crate) struct Forwards {
 pub(crate) type Shared = Arc<Mutex<Forwards>>;
 
 #[derive(Debug)]
-struct Recorder(Shared);
+pub(crate) struct Recorder(pub(crate) Shared);
 
 impl Offload for Recorder {
     fn set_addresses(&mut self, addresses: &mut dyn Iterator<Item = IpAddress>) {
@@ -72,70 +68,5 @@ impl Offload for Recorder {
 
     fn each_hit(&mut self, hit: &mut dyn FnMut(u16, FlowHits)) {
         self.0.lock().unwrap().hits.drain(..).for_each(|(account, hits)| hit(account, hits));
-    }
-}
-
-/// The end of a cable, as an interface that forwards by itself.
-#[derive(Debug)]
-pub(crate) struct Offloading {
-    end: End,
-    properties: Properties,
-    recorder: Option<Recorder>,
-}
-
-impl Offloading {
-    /// Wraps an end, which others reach as this device.
-    pub(crate) fn new(end: End, device: u32) -> (Self, Shared) {
-        let properties = Properties { offload_device: Some(device), ..end.properties().clone() };
-        let shared = Shared::default();
-        (Self { end, properties, recorder: Some(Recorder(Arc::clone(&shared))) }, shared)
-    }
-}
-
-impl TxQueue for Offloading {
-    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
-        self.end.transmit(frames, pool)
-    }
-
-    fn unreclaimed(&self) -> Option<usize> {
-        self.end.unreclaimed()
-    }
-
-    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
-        self.end.reclaim(pool, limit_pkts)
-    }
-}
-
-impl Interface for Offloading {
-    fn properties(&self) -> &Properties {
-        &self.properties
-    }
-
-    fn queue(&self, index: usize) -> &dyn RxQueue {
-        self.end.queue(index)
-    }
-
-    fn queue_mut(&mut self, index: usize) -> &mut dyn RxQueue {
-        self.end.queue_mut(index)
-    }
-
-    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
-        self.end.attach(pool)
-    }
-
-    fn dropped(&self) -> Vec<(Reason, u64)> {
-        self.end.dropped()
-    }
-
-    fn set_readable(&mut self, number: usize) {
-        self.end.set_readable(number);
-    }
-
-    fn demultiplexer(&mut self) -> Option<Box<dyn Demultiplexer>> {
-        self.end.demultiplexer()
-    }
-
-    fn offload(&mut self) -> Option<Box<dyn Offload>> {
-        Some(Box::new(self.recorder.take()?))
     }
 }

@@ -1,30 +1,26 @@
 //! An interface that refuses frames for full channels, before they are on the cable.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use evenkeel_core::cable::End;
 use evenkeel_core::demux::{Change, DemuxTable};
-use evenkeel_core::drop::{QueueDrop, Reason};
-use evenkeel_core::frame::{Frame, Pool, PoolLimit};
 use evenkeel_core::id::ChannelId;
-use evenkeel_core::interface::{Interface, Properties, RxQueue, TxQueue};
 use evenkeel_core::refuser::{Allowance, Refuser};
 use evenkeel_core::wire::{EthernetFrame, IpAddress, Ipv4Packet, UdpPacket};
 
 /// The model of an interface that refuses frames.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    table: DemuxTable,
-    channels: BTreeMap<ChannelId, Counts>,
+    pub(crate) table: DemuxTable,
+    pub(crate) channels: BTreeMap<ChannelId, Counts>,
     /// Whether time has passed, so that the next frame passes that would be refused.
     pub(crate) is_late: bool,
     /// The frames refused for channels that are closed.
-    refused_before: u64,
+    pub(crate) refused_before: u64,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+pub(crate) struct Counts {
     left: Option<u32>,
     refused: u64,
 }
@@ -74,7 +70,7 @@ impl Gate {
 }
 
 #[derive(Debug)]
-struct Shares(Shared);
+pub(crate) struct Shares(pub(crate) Shared);
 
 impl Refuser for Shares {
     fn open(&mut self, channel: ChannelId) -> Option<Box<dyn Allowance>> {
@@ -112,60 +108,5 @@ impl Allowance for Of {
 
     fn refused(&self) -> u64 {
         self.with(|counts| counts.refused)
-    }
-}
-
-/// The end of a cable, as an interface that refuses.
-#[derive(Debug)]
-pub(crate) struct Refusing {
-    end: End,
-    gate: Shared,
-}
-
-impl Refusing {
-    pub(crate) fn new(end: End) -> (Self, Shared) {
-        let (table, channels) = (DemuxTable::new(0), BTreeMap::new());
-        let gate = Arc::new(Mutex::new(Gate { table, channels, is_late: false, refused_before: 0 }));
-        (Self { end, gate: Arc::clone(&gate) }, gate)
-    }
-}
-
-impl TxQueue for Refusing {
-    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
-        self.end.transmit(frames, pool)
-    }
-
-    fn unreclaimed(&self) -> Option<usize> {
-        self.end.unreclaimed()
-    }
-
-    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
-        self.end.reclaim(pool, limit_pkts)
-    }
-}
-
-impl Interface for Refusing {
-    fn properties(&self) -> &Properties {
-        self.end.properties()
-    }
-
-    fn queue(&self, index: usize) -> &dyn RxQueue {
-        self.end.queue(index)
-    }
-
-    fn queue_mut(&mut self, index: usize) -> &mut dyn RxQueue {
-        self.end.queue_mut(index)
-    }
-
-    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
-        self.end.attach(pool)
-    }
-
-    fn dropped(&self) -> Vec<(Reason, u64)> {
-        vec![(QueueDrop::Channel.into(), self.gate.lock().unwrap().refused())]
-    }
-
-    fn refuser(&mut self) -> Option<Box<dyn Refuser>> {
-        Some(Box::new(Shares(Arc::clone(&self.gate))))
     }
 }

@@ -11,7 +11,8 @@ use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv4Packet};
 use evenkeel_core::work::Work;
 
-use super::offloading::{Offloading, Shared};
+use super::extended::Extended;
+use super::offloading::Shared;
 use super::{Bench, HOST, HOST_MAC, PEER, PEER_MAC, udp_between};
 
 pub(crate) const LAN: InterfaceId = InterfaceId(0);
@@ -60,8 +61,8 @@ impl Setup {
     /// Returns a bench whose interfaces forward by themselves, and what they forward.
     pub(crate) fn offloading_bench(self) -> (Bench, [Shared; 2]) {
         let ((wire, lan), (wan, inside_wan)) = (self.interface(2), self.interface(4));
-        let (lan, by_lan) = Offloading::new(lan, 100);
-        let (inside_wan, by_wan) = Offloading::new(inside_wan, 101);
+        let (lan, by_lan) = Extended::forwarding(lan, 100);
+        let (inside_wan, by_wan) = Extended::forwarding(inside_wan, 101);
         (self.bench_of([wire, wan], [Box::new(lan), Box::new(inside_wan)]), [by_lan, by_wan])
     }
 

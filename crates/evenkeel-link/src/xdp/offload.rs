@@ -78,7 +78,7 @@ struct Verdicts {
     map: HashMap<MapData, Key, u64>,
     /// The generation of verdicts that hold, and the masks of their keys.
     screen: Array<MapData, [u8; 84]>,
-    /// What the program has of `screen`; `None` before the first verdict, as it then needs none.
+    /// The present value of `screen`. `None` before the first verdict, until which the program needs none.
     present: Option<(u32, FlowScope)>,
     hits: PerCpuArray<MapData, [u64; 2]>,
     /// The hits that have been reported, of accounts up to the highest that verdicts have named.

@@ -116,7 +116,7 @@ pub(super) struct Forwarding {
 pub(super) enum Outcome {
     Forwarded(Vec<u8>),
     Refused,
-    /// It is the host's.
+    /// The program leaves the frame to the host.
     Left,
 }
 
