@@ -93,6 +93,28 @@ fn the_kernel_resolves_and_pings_us() {
     });
 }
 
+/// Sends a frame with this number from `left` to `right`, and back: the even ones from where they lie.
+fn there_and_back(left: &mut Bench<Packet>, right: &mut Bench<Xdp>, mut frame: Vec<u8>, number: u16) {
+    let (ours, theirs) = (right.device.properties().address.0, left.device.properties().address.0);
+    // The Ethertype is for local experiments (IEEE 802).
+    let is_test = |frame: &[u8]| frame.get(12..14) == Some(&[0x88, 0xb5]);
+    frame[..14].copy_from_slice(&[ours.as_slice(), &theirs, &[0x88, 0xb5]].concat());
+    frame[14..16].copy_from_slice(&number.to_be_bytes());
+    left.send(&frame);
+    let got = right.expect("frame", is_test);
+    assert!(got.bytes() == frame, "{} bytes", frame.len());
+    if number.is_multiple_of(2) {
+        let mut frames = [got].into();
+        assert_eq!(right.device.transmit(&mut frames, &mut right.pool), 1);
+    } else {
+        right.send(&frame);
+        right.pool.recycle(got);
+    }
+    let back = left.expect("its echo", is_test);
+    assert!(back.bytes() == frame, "{} bytes", frame.len());
+    left.pool.recycle(back);
+}
+
 /// Frames go there and back: once copied into the memory that the kernel reads, once from where they arrived.
 #[test]
 fn frames_cross_unchanged_and_in_order_and_can_be_sent_from_where_they_lie() {
@@ -100,26 +122,9 @@ fn frames_cross_unchanged_and_in_order_and_can_be_sent_from_where_they_lie() {
         veth();
         let mut left = Bench::new(Packet::open("kernel0", &PacketOptions::default()).unwrap());
         let mut right = open();
-        let (ours, theirs) = (right.device.properties().address.0, left.device.properties().address.0);
-        let is_test = |frame: &[u8]| frame.get(12..14) == Some(&[0x88, 0xb5]);
         for number in 0..1000_u16 {
-            // The Ethertype is for local experiments (IEEE 802).
-            let mut frame = vec![number as u8; 60 + usize::from(number) % 1455];
-            frame[..14].copy_from_slice(&[ours.as_slice(), &theirs, &[0x88, 0xb5]].concat());
-            frame[14..16].copy_from_slice(&number.to_be_bytes());
-            left.send(&frame);
-            let got = right.expect("frame", is_test);
-            assert_eq!(got.bytes(), frame);
-            if number % 2 == 0 {
-                let mut frames = [got].into();
-                assert_eq!(right.device.transmit(&mut frames, &mut right.pool), 1);
-            } else {
-                right.send(&frame);
-                right.pool.recycle(got);
-            }
-            let back = left.expect("its echo", is_test);
-            assert_eq!(back.bytes(), frame);
-            left.pool.recycle(back);
+            let frame = vec![number as u8; 60 + usize::from(number) % 1455];
+            there_and_back(&mut left, &mut right, frame, number);
         }
     });
 }
@@ -245,28 +250,12 @@ fn frames_of_a_large_mtu_cross_unchanged_and_in_order() {
             let mut left = Bench::new(Packet::open("kernel0", &options).unwrap());
             left.pool = Pool::of_buffers(buffer_bytes_for(mtu), 64);
             left.pool.grow(64).unwrap();
-            let (ours, theirs) = (right.device.properties().address.0, left.device.properties().address.0);
-            let is_test = |frame: &[u8]| frame.get(12..14) == Some(&[0x88, 0xb5]);
             let edges = [3839, 3840, 3841, 4095, 4096, 4097, 7679, 7680, 7681, 8191, 8192, 8193];
             let lens = edges.into_iter().chain((0..300).map(|number| 60 + number * 997 % (mtu - 45)));
             let lens = lens.filter(|len| *len <= mtu + 14).chain([mtu + 14]);
             for (number, len) in (0_u16..).zip(lens) {
-                let mut frame: Vec<u8> = (0..len).map(|at| (at / 251) as u8 ^ (at as u8)).collect();
-                frame[..14].copy_from_slice(&[ours.as_slice(), &theirs, &[0x88, 0xb5]].concat());
-                frame[14..16].copy_from_slice(&number.to_be_bytes());
-                left.send(&frame);
-                let got = right.expect("frame", is_test);
-                assert!(got.bytes() == frame, "{len} bytes");
-                if number % 2 == 0 {
-                    let mut frames = [got].into();
-                    assert_eq!(right.device.transmit(&mut frames, &mut right.pool), 1);
-                } else {
-                    right.send(&frame);
-                    right.pool.recycle(got);
-                }
-                let back = left.expect("its echo", is_test);
-                assert!(back.bytes() == frame, "{len} bytes");
-                left.pool.recycle(back);
+                let frame = (0..len).map(|at| (at / 251) as u8 ^ (at as u8)).collect();
+                there_and_back(&mut left, &mut right, frame, number);
                 assert_eq!((left.pool.available(), right.pool.available()), (64, 64));
             }
             let status = right.device.info().status;
