@@ -23,6 +23,7 @@ use crate::offload::Offload;
 use crate::refuser::Refuser;
 use crate::tcp::FourTuple;
 use crate::time::Instant;
+use crate::wire::IpAddress;
 
 /// One receive ring of an interface.
 ///
@@ -335,6 +336,13 @@ pub trait Interface: TxQueue {
     /// have an error to be fetched, as when the device has gone down.
     fn set_readable(&mut self, number: usize) {
         let _ = number;
+    }
+
+    /// Records the unicast addresses of the host on all its interfaces. Called when a host adds the interface,
+    /// and whenever they change. An interface that shares its hardware address with another stack keeps that
+    /// off frames to them. The default ignores them.
+    fn set_addresses(&mut self, addresses: &mut dyn Iterator<Item = IpAddress>) {
+        let _ = addresses;
     }
 
     /// Hands over the interface's demultiplexer, if it has one (`ni-lrp` needs it). Called once, when a host

@@ -3,7 +3,7 @@
 set -e
 cd "$(dirname "$0")"
 to=${1:-.}
-for program in demux refuse; do
+for program in demux keep refuse; do
 	# The object is the same wherever it is compiled.
 	clang -O2 -g -fno-strict-aliasing -Wall -Wextra -Werror -fdebug-compilation-dir=. -target bpf -c "$program.c" \
 		-o "$to/$program.o"

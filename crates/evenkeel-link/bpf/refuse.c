@@ -5,31 +5,17 @@
  * and a unicast address of the host. All else passes. README.md of this directory describes how to compile it.
  */
 
-#include "kernel.h"
+#include "skb.h"
 
-/* The interface of the kernel, as far as it is used here. */
-struct __sk_buff {
-	u32 len, pkt_type, mark, queue_mapping, protocol, vlan_present;
-};
-
-enum { HASH = 1, ARRAY = 2, NO_PREALLOC = 1, MMAPABLE = 1024 };
 /* The bytes of a frame that go on. */
 enum { REFUSED = 0, WHOLE = 0x7fffffff };
 
-static void *(*const lookup)(void *map, const void *key) = (void *)1;
 static u64 (*const monotonic)(void) = (void *)5;
-static long (*const load)(const void *skb, u32 offset, void *to, u32 len) = (void *)26;
-
-#define htons(value) __builtin_bswap16(value)
 
 enum { SLOTS = 1024, UDP = 17 };
 
 /* The time after which one more frame passes: all that were allowed may have been lost. */
 enum { PROBE_NANOS = 1000000 };
-
-struct address {
-	u32 word[4];
-};
 
 struct settings {
 	u64 hardware; /* our address */
@@ -43,15 +29,6 @@ struct {
 	u32 *key;
 	struct settings *value;
 } settings SEC(".maps");
-
-/* The unicast addresses of the host; those of IPv4 are mapped. */
-struct {
-	UINT(type, HASH);
-	UINT(max_entries, 65536);
-	UINT(map_flags, NO_PREALLOC);
-	struct address *key;
-	u8 *value;
-} addresses SEC(".maps");
 
 /* By port, in host byte order: the slots of its channels by family, plus one; or zero. */
 struct {
@@ -76,25 +53,6 @@ struct {
 	u32 *key;
 	struct slot *value;
 } slots SEC(".maps");
-
-struct ethernet {
-	u8 destination[6], source[6];
-	u16 type;
-} __attribute__((packed));
-
-struct ipv4 {
-	u8 version_length, service;
-	u16 length, identification, fragment;
-	u8 ttl, protocol;
-	u16 checksum;
-	u32 source, destination;
-} __attribute__((packed));
-
-struct ipv6 {
-	u8 version, flow[3];
-	u16 length;
-	u8 next, hops, source[16], destination[16];
-} __attribute__((packed));
 
 struct udp {
 	u16 source, destination, length, checksum;
@@ -164,7 +122,7 @@ INLINE int is_whole(const struct udp *udp, u32 bytes)
 
 INLINE u32 pass_v4(struct __sk_buff *skb, const struct headers_v4 *headers)
 {
-	struct address address = { { 0, 0, htons(0xffff) << 16, headers->ip.destination } };
+	struct address address = MAPPED(headers->ip.destination);
 	u32 length = htons(headers->ip.length);
 	struct slot *slot;
 
@@ -202,9 +160,9 @@ SEC("socket") u32 refuse(struct __sk_buff *skb)
 	own = lookup(&settings, &zero);
 	if (!own || !own->limited || skb->vlan_present || load(skb, 0, &headers, sizeof(headers)))
 		return WHOLE;
-	if (headers.ethernet.type == htons(0x0800))
+	if (headers.ethernet.type == htons(TYPE_IPV4))
 		return pass_v4(skb, &headers);
-	if (headers.ethernet.type == htons(0x86dd))
+	if (headers.ethernet.type == htons(TYPE_IPV6))
 		return pass_v6(skb);
 	return WHOLE;
 }

@@ -1,15 +1,18 @@
 //! The device interface, an extension of the core's [`Interface`] for the loop that runs a host.
 
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use evenkeel_core::interface::Interface;
+use evenkeel_core::wire::IpAddress;
 
 use crate::buffer::MTU_MAX;
 use crate::capture::frames::Frames;
 use crate::closing::{AttachedProgram, shut};
 use crate::error::LinkError;
+use crate::keeper::Kept;
 use crate::netdev::KernelCounters;
 
 /// The buffers by which a device enlarges the host's pool, for frames in transit between the device and their
@@ -147,6 +150,22 @@ struct Shared {
     send_calls: AtomicU64,
     passed_over: AtomicU64,
     reason: OnceLock<String>,
+    kernel_work: Mutex<VecDeque<KernelWork>>,
+    has_kernel_work: AtomicBool,
+    /// The counter of the frames that the kernel's stack did not get, if a program keeps it off them.
+    kept: OnceLock<Kept>,
+}
+
+/// Work of the kernel's stack on frames of a host, which has the hardware address of the device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KernelWork {
+    /// The kernel works on all frames: the program could not be loaded that keeps it off them.
+    OnAll {
+        /// The reason.
+        why: String,
+    },
+    /// The kernel works on frames to this address, which it has, too.
+    On(IpAddress),
 }
 
 /// The reason why the operating system did not take a frame for transmission.
@@ -262,6 +281,36 @@ impl Status {
 
     pub(crate) fn set_passed_over(&self, frames: u64) {
         self.0.passed_over.store(frames, Ordering::Relaxed);
+    }
+
+    /// Returns the number of frames of the host that the kernel's stack did not get, though the host has the
+    /// hardware address of the device. `None` if nothing keeps the kernel off them. Takes a system call.
+    #[must_use]
+    pub fn kept_from_kernel(&self) -> Option<u64> {
+        self.0.kept.get().map(Kept::frames)
+    }
+
+    pub(crate) fn set_kept(&self, kept: Kept) {
+        // A device has one such counter.
+        let _ = self.0.kept.set(kept);
+    }
+
+    /// Takes the next report about work of the kernel's stack on frames of the host. Each is made once. Cheap
+    /// enough to be called often.
+    #[must_use]
+    pub fn next_kernel_work(&self) -> Option<KernelWork> {
+        if !self.0.has_kernel_work.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut reports = self.0.kernel_work.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = reports.pop_front();
+        self.0.has_kernel_work.store(!reports.is_empty(), Ordering::Release);
+        next
+    }
+
+    pub(crate) fn report(&self, work: KernelWork) {
+        self.0.kernel_work.lock().unwrap_or_else(PoisonError::into_inner).push_back(work);
+        self.0.has_kernel_work.store(true, Ordering::Release);
     }
 
     /// Returns the reason why the device is [`DeviceState::Failed`]; `None` if it is not.

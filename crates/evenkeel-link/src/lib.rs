@@ -56,6 +56,7 @@ mod eventfd;
 mod hangup;
 mod hardware;
 mod interrupting;
+mod keeper;
 mod kernel_stack;
 mod listen;
 mod namespace;
@@ -93,7 +94,7 @@ pub use cpu::{
     ThreadMeter, ThreadTime, are_shared_by_session, cpus, pin_to_cpu, prefer_this_thread, run_in_real_time,
     set_timer_slack, taken_from_kernel, thread_cpu_time,
 };
-pub use device::{Descriptors, Device, DeviceInfo, DeviceState, QUEUES_MAX, Refusal, Status};
+pub use device::{Descriptors, Device, DeviceInfo, DeviceState, KernelWork, QUEUES_MAX, Refusal, Status};
 pub use error::LinkError;
 pub use eventfd::EventFd;
 pub use hangup::hangup_events;

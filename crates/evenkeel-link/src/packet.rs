@@ -32,7 +32,7 @@ use evenkeel_core::drop::{QueueDrop, Reason};
 use evenkeel_core::frame::{Frame, Metadata, Pool};
 use evenkeel_core::interface::{Burst, Effort, Interface, Properties, RxCounters, RxQueue, Seen, TxQueue};
 use evenkeel_core::refuser::Refuser;
-use evenkeel_core::wire::EthernetAddress;
+use evenkeel_core::wire::{EthernetAddress, IpAddress};
 use rustix::net::{RecvFlags, sockopt};
 
 use crate::claim::Claim;
@@ -41,6 +41,7 @@ use crate::device::{
 };
 use crate::error::LinkError;
 use crate::hardware::Address;
+use crate::keeper::Keeper;
 use crate::listen::FRAME_BYTES;
 use crate::netdev::{KernelCounters, NetDevice};
 use crate::received::{Received, Slot, VNET_BYTES, offload_of, unfinished_of};
@@ -86,6 +87,7 @@ pub struct Packet {
     counters: KernelCounters,
     /// The filter that refuses frames for full channels, if the host has asked for it.
     filter: Option<Arc<Filter>>,
+    keeper: Option<Keeper>,
     _claim: Option<Claim>,
 }
 
@@ -168,6 +170,8 @@ struct Whole {
     device: Arc<NetDevice>,
     index: i32,
     address: EthernetAddress,
+    /// Whether that is also the kernel's address on the device.
+    is_shared: bool,
     mtu: usize,
     claim: Claim,
 }
@@ -182,7 +186,8 @@ impl Whole {
         let mtu = usable_mtu(name, device.mtu()?, options.jumbo)?;
         let address = options.address.on(name, kernel_address).map_err(LinkError::random)?;
         let claim = Claim::of(name, index, address)?;
-        Ok(Self { device: Arc::new(device), index, address, mtu, claim })
+        let is_shared = address == kernel_address;
+        Ok(Self { device: Arc::new(device), index, address, is_shared, mtu, claim })
     }
 
     fn fail(&self, error: io::Error) -> LinkError {
@@ -225,13 +230,15 @@ impl Whole {
             transmit: Transmit::open(self).map_err(|error| self.fail(error))?,
             counters: KernelCounters::open(&self.device),
             filter: None,
+            keeper: None,
             _claim: None,
         })
     }
 
     fn with(self, queues: Vec<Receive>) -> Result<Packet, LinkError> {
         let part = self.part(queues)?;
-        Ok(Packet { _claim: Some(self.claim), ..part })
+        let keeper = self.is_shared.then(|| Keeper::of(self.device.name(), part.status.clone()));
+        Ok(Packet { keeper, _claim: Some(self.claim), ..part })
     }
 }
 
@@ -258,6 +265,10 @@ impl Interface for Packet {
 
     fn dropped(&self) -> Vec<(Reason, u64)> {
         self.filter.iter().map(|filter| (QueueDrop::Channel.into(), filter.refused())).collect()
+    }
+
+    fn set_addresses(&mut self, addresses: &mut dyn Iterator<Item = IpAddress>) {
+        self.keeper.iter_mut().for_each(|keeper| keeper.set_addresses(addresses.collect()));
     }
 
     /// Without the privilege to load BPF programs there is none.

@@ -149,7 +149,7 @@ impl fmt::Debug for Addresses {
 }
 
 /// Returns an address as it is in the map.
-fn octets(address: IpAddress) -> [u8; 16] {
+pub(crate) fn octets(address: IpAddress) -> [u8; 16] {
     match IpAddr::from(address) {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
         IpAddr::V6(address) => address.octets(),

@@ -5,7 +5,7 @@ use std::fmt;
 use evenkeel_core::host::AddInterfaceError;
 use evenkeel_core::stack::{AddressConflict, InterfaceId};
 use evenkeel_core::wire::IpAddress;
-use evenkeel_link::{Address, MTU_MAX};
+use evenkeel_link::{Address, KernelWork, MTU_MAX};
 
 /// An external event that concerns a host, for the program that runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +48,13 @@ pub enum Notice {
         /// The address, and the hardware address of the other host.
         conflict: AddressConflict,
     },
+    /// The kernel's stack also works on frames of the host, which has the hardware address of the device.
+    KernelWork {
+        /// The name of the device.
+        name: String,
+        /// The frames that it works on.
+        work: KernelWork,
+    },
 }
 
 impl fmt::Display for Notice {
@@ -75,6 +82,17 @@ impl fmt::Display for Notice {
                     "{name}: {who} also says by {protocol} that it has our address {address}; only one may"
                 )
             }
+            Self::KernelWork { name, work: KernelWork::OnAll { why } } => write!(
+                f,
+                "{name}: the kernel's stack works on each frame of ours, too: a flood leaves us little of the \
+                 core, and the kernel may answer. Use another hardware address than the device's, or run as \
+                 root. ({why})"
+            ),
+            Self::KernelWork { name, work: KernelWork::On(address) } => write!(
+                f,
+                "{name}: the kernel has our address {address}, too, and answers what is for us; remove it \
+                 there, or share it: xdp:{name},share"
+            ),
         }
     }
 }

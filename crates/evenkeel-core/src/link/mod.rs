@@ -324,6 +324,10 @@ impl Links {
         self.links.iter().map(|link| &*link.interface)
     }
 
+    pub(crate) fn interfaces_mut(&mut self) -> impl Iterator<Item = &mut (dyn Interface + 'static)> {
+        self.links.iter_mut().map(|link| &mut *link.interface)
+    }
+
     pub(crate) fn interface_mut(&mut self, id: InterfaceId) -> Option<&mut (dyn Interface + 'static)> {
         Some(&mut *self.link_mut(id)?.interface)
     }

@@ -66,6 +66,7 @@ impl Net {
             self.with_stack(now, |stack, io| stack.add_address(id, address, io));
         }
         self.follow_addresses();
+        self.show_addresses();
         Ok(id)
     }
 
@@ -101,6 +102,7 @@ impl Net {
             stack.announce_again(id, io);
         });
         self.follow_addresses();
+        self.show_addresses();
         Ok(())
     }
 
@@ -142,10 +144,13 @@ impl Net {
         removed
     }
 
-    /// Tells the demultiplexing tables which addresses the stack now answers to.
+    /// Tells the demultiplexing tables which addresses the stack now answers to, and the interfaces if these
+    /// are others than before.
     pub(crate) fn follow_addresses(&mut self) {
         let current: Vec<IpAddress> = self.stack.local_addresses().collect();
         let known: Vec<IpAddress> = self.rx.table.addresses().collect();
+        let is_change = |address: &IpAddress| !known.contains(address) || !current.contains(address);
+        let has_changed = current.iter().chain(&known).any(is_change);
         for &gone in known.iter().filter(|address| !current.contains(address)) {
             self.channels().update(Change::RemoveAddress(gone));
         }
@@ -157,6 +162,18 @@ impl Net {
             } else {
                 Change::AddAddress(new)
             });
+        }
+        if has_changed {
+            self.show_addresses();
+        }
+    }
+
+    /// Shows the interfaces the unicast addresses of the host.
+    fn show_addresses(&mut self) {
+        let stack = &self.stack;
+        for interface in self.links.interfaces_mut() {
+            let own = stack.local_addresses().filter(|address| stack.is_own(address));
+            interface.set_addresses(&mut { own });
         }
     }
 }

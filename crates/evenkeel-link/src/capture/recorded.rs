@@ -16,6 +16,7 @@ use evenkeel_core::interface::{
 };
 use evenkeel_core::offload::Offload;
 use evenkeel_core::refuser::Refuser;
+use evenkeel_core::wire::IpAddress;
 
 use super::dump::Dump;
 use super::encode::{Direction, Totals};
@@ -180,6 +181,10 @@ impl<I: Interface + ?Sized> Interface for Recorded<I> {
 
     fn set_readable(&mut self, number: usize) {
         self.inner.set_readable(number);
+    }
+
+    fn set_addresses(&mut self, addresses: &mut dyn Iterator<Item = IpAddress>) {
+        self.inner.set_addresses(addresses);
     }
 
     fn dropped(&self) -> Vec<(Reason, u64)> {

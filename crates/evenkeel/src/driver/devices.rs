@@ -109,6 +109,16 @@ impl Devices {
         }
     }
 
+    /// Reports the work of the kernel's stack on frames of the host.
+    pub(crate) fn report_kernel_work(&mut self) {
+        let Some(following) = &mut self.following else { return };
+        for device in &self.all {
+            while let Some(work) = device.next_kernel_work() {
+                following.report(Notice::KernelWork { name: device.name().to_owned(), work });
+            }
+        }
+    }
+
     /// Records which descriptors were readable when they were polled.
     pub(crate) fn set_readable(&mut self, halt: &Halt, host: &mut Host) {
         for index in halt.readable() {

@@ -186,6 +186,7 @@ impl Outside {
     /// hosts, and replaces removed devices.
     pub(crate) fn settle(&mut self, host: &mut Host, now: Instant) {
         self.devices.report_conflicts(host);
+        self.devices.report_kernel_work();
         self.callbacks.pass_on_news(host);
         self.devices.replace(&mut self.halt, host, now);
     }

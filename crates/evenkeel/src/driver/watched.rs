@@ -4,7 +4,7 @@ use std::mem;
 
 use evenkeel_core::host::Host;
 use evenkeel_core::stack::InterfaceId;
-use evenkeel_link::{Device, DeviceChange, DeviceState, Halt, MTU_MAX, Status, device_now};
+use evenkeel_link::{Device, DeviceChange, DeviceState, Halt, KernelWork, MTU_MAX, Status, device_now};
 
 use crate::notice::Notice;
 
@@ -67,6 +67,11 @@ impl Watched {
 
     pub(crate) fn is_running(&self) -> bool {
         self.status.state() == DeviceState::Running
+    }
+
+    /// Takes the next report about work of the kernel's stack on frames of the host.
+    pub(crate) fn next_kernel_work(&self) -> Option<KernelWork> {
+        self.status.next_kernel_work()
     }
 
     pub(crate) fn name(&self) -> &str {
