@@ -53,14 +53,18 @@ pub struct InterfaceCounters {
     pub refused: u64,
     /// The frames lost in the kernel since the device was opened; `None` if it is no network device.
     pub kernel: Option<KernelDrops>,
+    /// Frames for the host that the kernel's stack did not get, though the host has the device's own hardware
+    /// address; `None` if nothing keeps the kernel off them.
+    #[serde(default)]
+    pub kept_from_kernel: Option<u64>,
 }
 
 impl InterfaceCounters {
     /// Returns the counters of the device of an interface; `None` for a cable.
     fn of(interface: &Interface) -> Option<Self> {
-        let Device { sent, send_calls, refused, kernel } = interface.device?;
+        let Device { sent, send_calls, refused, kernel, kept_from_kernel } = interface.device?;
         let (name, frames_per_call) = (interface.name.clone(), ratio(sent, send_calls));
-        Some(Self { name, sent, send_calls, frames_per_call, refused, kernel })
+        Some(Self { name, sent, send_calls, frames_per_call, refused, kernel, kept_from_kernel })
     }
 
     /// Adds the counters of another host on this device. The kernel's counters already cover both hosts.
@@ -69,6 +73,8 @@ impl InterfaceCounters {
         self.send_calls += other.send_calls;
         self.frames_per_call = ratio(self.sent, self.send_calls);
         self.refused += other.refused;
+        // Only the first host of a device has the program.
+        self.kept_from_kernel = self.kept_from_kernel.or(other.kept_from_kernel);
     }
 }
 

@@ -102,6 +102,9 @@ pub struct DeviceCounters {
     /// The kernel's counters since the device was opened; `None` if it is no network device. A removed
     /// device keeps its last reading.
     pub kernel: Option<KernelCounts>,
+    /// The number of frames for the host that the kernel's stack did not get, though the host has the hardware
+    /// address of the device. `None` if nothing keeps the kernel off them.
+    pub kept_from_kernel: Option<u64>,
     /// The number of frames that the receive rings of replaced devices have dropped. The host counts what
     /// the rings of the present device drop
     /// ([`RxCounters::missed`](evenkeel_core::interface::RxCounters::missed)).
@@ -204,6 +207,7 @@ impl Observed {
             send_calls,
             refused: status.refused(),
             kernel: kernel.as_ref().map(KernelCounters::since_opened),
+            kept_from_kernel: status.kept_from_kernel(),
             missed_before: 0,
         };
         match &self.earlier {
@@ -221,10 +225,16 @@ impl DeviceCounters {
             send_calls: self.send_calls + earlier.send_calls,
             refused: self.refused + earlier.refused,
             kernel: self.kernel.map(|kernel| kernel + earlier.kernel.unwrap_or_default()).or(earlier.kernel),
+            kept_from_kernel: sum(self.kept_from_kernel, earlier.kept_from_kernel),
             missed_before: self.missed_before + earlier.missed_before,
             ..self
         }
     }
+}
+
+/// Returns the sum of two counters; `None` if neither is there.
+fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.map(|one| one + other.unwrap_or(0)).or(other)
 }
 
 #[cfg(test)]

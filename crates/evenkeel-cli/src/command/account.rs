@@ -43,6 +43,9 @@ fn interface(interface: &InterfaceCounters) -> Option<String> {
     if interface.refused > 0 {
         parts.push(format!("{} refused", count(interface.refused)));
     }
+    if let Some(kept) = interface.kept_from_kernel.filter(|kept| *kept > 0) {
+        parts.push(format!("{} kept from the kernel's stack", count(kept)));
+    }
     let lost = interface.kernel.iter().flat_map(|kernel| kernel.losses());
     parts.extend(lost.map(|(why, frames)| format!("{} lost in the kernel: {why}", count(frames))));
     (!parts.is_empty()).then(|| format!("  {}: {}\n", interface.name, parts.join("; ")))
@@ -69,11 +72,12 @@ mod tests {
             frames_per_call: 12.5,
             refused: 1,
             kernel: Some(kernel),
+            kept_from_kernel: Some(9),
         };
         assert_eq!(
             interface(&eth0).unwrap(),
-            "  eth0: 100 frames sent, 12.5 a system call; 1 refused; 7 lost in the kernel: rx_dropped; 2 \
-             lost in the kernel: tx_dropped\n"
+            "  eth0: 100 frames sent, 12.5 a system call; 1 refused; 9 kept from the kernel's stack; 7 \
+             lost in the kernel: rx_dropped; 2 lost in the kernel: tx_dropped\n"
         );
     }
 }

@@ -51,6 +51,7 @@ impl Devices {
         let following = self.following.insert(Following::open(halt, tell)?);
         // Changes before this moment were not announced.
         following.look(&mut self.all, host);
+        self.report_kernel_work();
         Ok(())
     }
 

@@ -54,6 +54,10 @@ pub struct Device {
     pub refused: u64,
     /// The frames lost in the kernel since the device was opened; `None` if it is no network device.
     pub kernel: Option<KernelDrops>,
+    /// Frames for the host that the kernel's stack did not get, though the host has the device's own hardware
+    /// address; `None` if nothing keeps the kernel off them.
+    #[cfg_attr(feature = "json", serde(default))]
+    pub kept_from_kernel: Option<u64>,
 }
 
 /// Frames that a network device lost, before they reached us or after they left us.
@@ -99,9 +103,10 @@ pub(super) fn interfaces(host: &Host) -> impl Iterator<Item = Interface> {
 impl Interface {
     /// Adds the counters of the interface's device.
     pub(super) fn complete(&mut self, counters: &DeviceCounters) {
-        let &DeviceCounters { sent, send_calls, refused, kernel, missed_before, .. } = counters;
-        self.missed += missed_before;
-        self.device = Some(Device { sent, send_calls, refused, kernel: kernel.map(KernelDrops::from) });
+        let &DeviceCounters { sent, send_calls, refused, kernel, kept_from_kernel, .. } = counters;
+        self.missed += counters.missed_before;
+        let kernel = kernel.map(KernelDrops::from);
+        self.device = Some(Device { sent, send_calls, refused, kernel, kept_from_kernel });
     }
 
     pub(super) fn all_since(now: &[Self], earlier: &[Self]) -> Vec<Self> {
@@ -138,6 +143,9 @@ impl Device {
             send_calls: self.send_calls.saturating_sub(earlier.send_calls),
             refused: self.refused.saturating_sub(earlier.refused),
             kernel: self.kernel.map(|kernel| kernel.since(&earlier.kernel.unwrap_or_default())),
+            kept_from_kernel: self
+                .kept_from_kernel
+                .map(|kept| kept.saturating_sub(earlier.kept_from_kernel.unwrap_or(0))),
         }
     }
 }
