@@ -13,9 +13,9 @@
 //! veth it does. The kernel copies the frames that it takes, so their buffers are free at once.
 //!
 //! **The device needs no kernel address.** The socket sees copies: the kernel's own stack also gets every
-//! frame. Use a device without an IP address (one end of a veth, a spare adaptor), so that the kernel's stack
-//! does not answer. By default our hardware address differs from the device's. The device is then
-//! promiscuous, and the kernel discards our unicast frames as another station's.
+//! frame. By default our hardware address differs from the device's. The device is then promiscuous, and the
+//! kernel discards our unicast frames as another station's. With the device's own hardware address, a program
+//! drops frames for the host once the socket has its copy (`keeper.rs`).
 //!
 //! **Offloads are completed here.** If sender and receiver share a kernel, as over a veth, the sender leaves
 //! work to an adaptor that does not exist. This module completes unfinished checksums, and splits packets
