@@ -56,37 +56,38 @@ impl Keeper {
 
     /// Keeps the kernel off frames to these addresses from now on, and not off frames to others. Addresses
     /// that the kernel has, too, are left to it, and reported.
-    pub(crate) fn set_addresses(&mut self, addresses: BTreeSet<IpAddress>) {
-        if matches!(self.state, State::Idle) && !addresses.is_empty() {
-            self.load(&Attaching::ALL);
-        }
-        let State::Keeping(program) = &mut self.state else { return };
-        match kernel_addresses().map_err(|error| error_of("list the kernel's addresses", error)) {
-            Ok(kernel) => {
-                program.set(&addresses - &kernel);
-                for &new in (&addresses & &kernel).difference(&self.of_both) {
-                    self.status.report(KernelWork::On(new));
-                }
-                self.of_both = &addresses & &kernel;
-            }
-            Err(error) => self.fail(&error),
+    pub(crate) fn set_addresses(&mut self, addresses: &BTreeSet<IpAddress>) {
+        let is_done = match self.state {
+            State::Idle => addresses.is_empty(),
+            State::Keeping(_) => false,
+            State::Failed => true,
+        };
+        if !is_done && let Err(error) = self.follow(addresses) {
+            self.state = State::Failed;
+            self.status.report(KernelWork::OnAll { why: error.to_string() });
         }
     }
 
-    /// Loads the program, and attaches it in the first of these ways that the kernel has.
-    fn load(&mut self, ways: &[Attaching]) {
-        match Program::load(&self.device, ways) {
-            Ok((program, kept)) => {
-                self.status.set_kept(kept);
-                self.state = State::Keeping(Box::new(program));
-            }
-            Err(error) => self.fail(&error),
-        }
+    fn follow(&mut self, addresses: &BTreeSet<IpAddress>) -> Result<(), LinkError> {
+        let kernel = kernel_addresses().map_err(|error| error_of("list the kernel's addresses", error))?;
+        self.program()?.set(addresses - &kernel);
+        let of_both = addresses & &kernel;
+        of_both.difference(&self.of_both).for_each(|&new| self.status.report(KernelWork::On(new)));
+        self.of_both = of_both;
+        Ok(())
     }
 
-    fn fail(&mut self, error: &LinkError) {
-        self.state = State::Failed;
-        self.status.report(KernelWork::OnAll { why: error.to_string() });
+    /// Returns the program, which is loaded and attached the first time.
+    fn program(&mut self) -> Result<&mut Program, LinkError> {
+        if !matches!(self.state, State::Keeping(_)) {
+            let (program, kept) = Program::load(&self.device, &Attaching::ALL)?;
+            self.status.set_kept(kept);
+            self.state = State::Keeping(Box::new(program));
+        }
+        match &mut self.state {
+            State::Keeping(program) => Ok(program),
+            State::Idle | State::Failed => Err(missing(PROGRAM)),
+        }
     }
 }
 

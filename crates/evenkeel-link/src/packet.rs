@@ -268,7 +268,7 @@ impl Interface for Packet {
     }
 
     fn set_addresses(&mut self, addresses: &mut dyn Iterator<Item = IpAddress>) {
-        self.keeper.iter_mut().for_each(|keeper| keeper.set_addresses(addresses.collect()));
+        self.keeper.iter_mut().for_each(|keeper| keeper.set_addresses(&addresses.collect()));
     }
 
     /// Without the privilege to load BPF programs there is none.

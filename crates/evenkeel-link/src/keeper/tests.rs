@@ -225,10 +225,10 @@ fn addresses_of_the_kernel_are_left_to_it_and_reported_once() {
         run("ip addr add 10.0.0.3/24 dev ek0");
         let status = Status::default();
         let mut keeper = Keeper::of("ek0", status.clone());
-        keeper.set_addresses(BTreeSet::new());
+        keeper.set_addresses(&BTreeSet::new());
         assert_eq!((status.kept_from_kernel(), attached()), (None, (0, 0)));
         for _ in 0..2 {
-            keeper.set_addresses([V4.into(), OTHER_V4.into()].into());
+            keeper.set_addresses(&[V4.into(), OTHER_V4.into()].into());
         }
         let State::Keeping(program) = &keeper.state else { panic!("{keeper:?}") };
         let decided = [V4, OTHER_V4].map(|address| program.decide(PROGRAM, &ipv4(OURS, address)));
@@ -237,7 +237,7 @@ fn addresses_of_the_kernel_are_left_to_it_and_reported_once() {
         let reported: Vec<_> = std::iter::from_fn(|| status.next_kernel_work()).collect();
         assert_eq!(reported, [KernelWork::On(OTHER_V4.into())]);
         run("ip addr del 10.0.0.3/24 dev ek0");
-        keeper.set_addresses([OTHER_V4.into()].into());
+        keeper.set_addresses(&[OTHER_V4.into()].into());
         let State::Keeping(program) = &keeper.state else { panic!("{keeper:?}") };
         let decided = [V4, OTHER_V4].map(|address| program.decide(PROGRAM, &ipv4(OURS, address)));
         assert_eq!(decided, [NEXT, DROP]);
@@ -249,7 +249,7 @@ fn without_a_program_the_reason_is_reported_once() {
     with_device(|| {
         let status = Status::default();
         let mut keeper = Keeper::of("no-such-dev", status.clone());
-        (0..2).for_each(|_| keeper.set_addresses([V4.into()].into()));
+        (0..2).for_each(|_| keeper.set_addresses(&[V4.into()].into()));
         let Some(KernelWork::OnAll { why }) = status.next_kernel_work() else { panic!("{keeper:?}") };
         assert!(why.contains(ATTACH), "{why}");
         assert_eq!((status.next_kernel_work(), status.kept_from_kernel()), (None, None));
