@@ -5,9 +5,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use evenkeel_core::cable::{End, Options, pair};
-use evenkeel_core::config::Config;
 use evenkeel_core::frame::{Frame, Pool, PoolLimit};
-use evenkeel_core::host::Host;
+use evenkeel_core::host::{Config, Host};
 use evenkeel_core::interface::{Interface, Properties, RxQueue, TxQueue};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::time::Instant;
@@ -50,7 +49,7 @@ impl Interface for Recorder {
     }
 }
 
-fn recorder(seed: u64) -> (Recorder, Shown) {
+fn recorder(seed: u8) -> (Recorder, Shown) {
     let (_, end) = pair(Options::new("wire", seed), Options::new("host", seed + 1));
     let shown = Shown::default();
     (Recorder { end, shown: Arc::clone(&shown) }, shown)
