@@ -338,9 +338,9 @@ pub trait Interface: TxQueue {
         let _ = number;
     }
 
-    /// Records the unicast addresses of the host on all its interfaces. Called when a host adds the interface,
-    /// and whenever they change. An interface that shares its hardware address with another stack keeps that
-    /// off frames to them. The default ignores them.
+    /// Records the unicast addresses of the host on all its interfaces. Called when a host adds the
+    /// interface, and whenever they change. An interface that shares its hardware address with another stack
+    /// keeps that off frames to them. The default ignores them.
     fn set_addresses(&mut self, addresses: &mut dyn Iterator<Item = IpAddress>) {
         let _ = addresses;
     }

@@ -16,8 +16,8 @@ pub enum Address {
     #[default]
     Own,
     /// The address of the device. Networks that accept no other need it: wireless, and adaptors of most
-    /// clouds. The kernel also receives frames to it, and must not forward them. A program keeps its stack off
-    /// those to addresses of the host, if the process may load one.
+    /// clouds. The kernel also receives frames to it, and must not forward them. A program keeps its stack
+    /// off those to addresses of the host, if the process may load one.
     Device,
     /// A locally administered address, a new one every time.
     Random,

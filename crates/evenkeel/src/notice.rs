@@ -84,9 +84,9 @@ impl fmt::Display for Notice {
             }
             Self::KernelWork { name, work: KernelWork::OnAll { why } } => write!(
                 f,
-                "{name}: the kernel's stack works on each frame of ours, too: a flood leaves us little of the \
-                 core, and the kernel may answer. Use another hardware address than the device's, or run as \
-                 root. ({why})"
+                "{name}: the kernel's stack works on each frame of ours, too: a flood leaves us little of \
+                 the core, and the kernel may answer. Use another hardware address than the device's, or run \
+                 as root. ({why})"
             ),
             Self::KernelWork { name, work: KernelWork::On(address) } => write!(
                 f,

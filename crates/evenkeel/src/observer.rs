@@ -102,8 +102,8 @@ pub struct DeviceCounters {
     /// The kernel's counters since the device was opened; `None` if it is no network device. A removed
     /// device keeps its last reading.
     pub kernel: Option<KernelCounts>,
-    /// The number of frames for the host that the kernel's stack did not get, though the host has the hardware
-    /// address of the device. `None` if nothing keeps the kernel off them.
+    /// The number of frames for the host that the kernel's stack did not get, though the host has the
+    /// hardware address of the device. `None` if nothing keeps the kernel off them.
     pub kept_from_kernel: Option<u64>,
     /// The number of frames that the receive rings of replaced devices have dropped. The host counts what
     /// the rings of the present device drop
