@@ -1,5 +1,5 @@
-//! Requests about single entries of the kernel's tables: an address to add, a neighbour to resolve, a device's
-//! XDP program.
+//! Requests about single entries of the kernel's tables: an address to add, a neighbour to resolve, the XDP
+//! program of a device.
 
 use std::io;
 use std::net::IpAddr;
@@ -68,7 +68,7 @@ pub(crate) fn resolve_neighbor(index: u32, address: IpAddress) -> io::Result<Opt
     Ok(known)
 }
 
-/// Returns the kernel's number for the XDP program that the device with this index has; `None` if it has none.
+/// Returns the kernel's number for the XDP program of the device with this index; `None` if it has none.
 ///
 /// # Errors
 /// The kernel has no such device.
