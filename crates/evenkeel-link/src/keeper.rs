@@ -36,6 +36,8 @@ pub(crate) struct Keeper {
     device: String,
     status: Status,
     state: State,
+    /// The addresses of the host.
+    addresses: BTreeSet<IpAddress>,
     /// The addresses of the host that the kernel has, too. Frames to them are left to both.
     of_both: BTreeSet<IpAddress>,
 }
@@ -51,17 +53,14 @@ enum State {
 impl Keeper {
     /// Creates the keeper of the device called `device`. It loads nothing before the host has an address.
     pub(crate) fn of(device: &str, status: Status) -> Self {
-        Self { device: device.to_owned(), status, state: State::Idle, of_both: BTreeSet::new() }
+        let (addresses, of_both) = Default::default();
+        Self { device: device.to_owned(), status, state: State::Idle, addresses, of_both }
     }
 
     /// Keeps the kernel off frames to these addresses from now on, and not off frames to others. Addresses
     /// that the kernel has, too, are left to it, and reported.
     pub(crate) fn set_addresses(&mut self, addresses: &BTreeSet<IpAddress>) {
-        let is_done = match self.state {
-            State::Idle => addresses.is_empty(),
-            State::Keeping(_) => false,
-            State::Failed => true,
-        };
+        let is_done = *addresses == self.addresses || matches!(self.state, State::Failed);
         if !is_done && let Err(error) = self.follow(addresses) {
             self.state = State::Failed;
             self.status.report(KernelWork::OnAll { why: error.to_string() });
@@ -71,6 +70,7 @@ impl Keeper {
     fn follow(&mut self, addresses: &BTreeSet<IpAddress>) -> Result<(), LinkError> {
         let kernel = kernel_addresses().map_err(|error| error_of("list the kernel's addresses", error))?;
         self.program()?.set(addresses - &kernel);
+        self.addresses.clone_from(addresses);
         let of_both = addresses & &kernel;
         of_both.difference(&self.of_both).for_each(|&new| self.status.report(KernelWork::On(new)));
         self.of_both = of_both;

@@ -5,7 +5,7 @@ use crate::demux::Change;
 use crate::frame::Pool;
 use crate::id::InterfaceId;
 use crate::interface::{Demultiplexer, Interface, Properties};
-use crate::link::AddInterfaceError;
+use crate::link::{AddInterfaceError, Links};
 use crate::poll::Gate;
 use crate::receive::ReceivePath;
 use crate::rx::Rings;
@@ -17,6 +17,14 @@ use crate::wire::{IpAddress, IpCidr};
 fn fit(pool: &mut Pool, stack: &mut Stack, mtu: usize) {
     pool.fit(buffer_bytes_for(mtu));
     stack.fit(pool.buffer_bytes());
+}
+
+/// Shows the interfaces the unicast addresses of the host.
+fn show_addresses(stack: &Stack, links: &mut Links) {
+    for interface in links.interfaces_mut() {
+        let own = stack.local_addresses().filter(|address| stack.is_own(address));
+        interface.set_addresses(&mut { own });
+    }
 }
 
 impl Net {
@@ -66,7 +74,7 @@ impl Net {
             self.with_stack(now, |stack, io| stack.add_address(id, address, io));
         }
         self.follow_addresses();
-        self.show_addresses();
+        show_addresses(&self.stack, &mut self.links);
         Ok(id)
     }
 
@@ -102,7 +110,7 @@ impl Net {
             stack.announce_again(id, io);
         });
         self.follow_addresses();
-        self.show_addresses();
+        show_addresses(&self.stack, &mut self.links);
         Ok(())
     }
 
@@ -164,16 +172,7 @@ impl Net {
             });
         }
         if has_changed {
-            self.show_addresses();
-        }
-    }
-
-    /// Shows the interfaces the unicast addresses of the host.
-    fn show_addresses(&mut self) {
-        let stack = &self.stack;
-        for interface in self.links.interfaces_mut() {
-            let own = stack.local_addresses().filter(|address| stack.is_own(address));
-            interface.set_addresses(&mut { own });
+            show_addresses(&self.stack, &mut self.links);
         }
     }
 }
