@@ -16,6 +16,7 @@ use evenkeel_core::interface::{
 };
 use evenkeel_core::offload::Offload;
 use evenkeel_core::refuser::Refuser;
+use evenkeel_core::tcp::KnownEnds;
 
 use super::dump::Dump;
 use super::encode::{Direction, Totals};
@@ -280,6 +281,10 @@ impl Demultiplexer for RecordedDemultiplexer {
 
     fn update(&mut self, change: Change) {
         self.inner.update(change);
+    }
+
+    fn known_ends(&self) -> Option<Arc<dyn KnownEnds>> {
+        self.inner.known_ends()
     }
 
     fn has_interrupt(&self) -> bool {
