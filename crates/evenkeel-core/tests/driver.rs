@@ -327,9 +327,9 @@ fn an_adaptor_refuses_segments_only_while_cookies_are_expected() {
     assert_eq!(refuses(&mut stand), Some(begin));
     // The consent is for a time in which cookies are good.
     let lifetime = SynCookies::LIFETIME;
-    stand.now = begin + lifetime - 3 * CONSENT;
+    stand.now = begin + (lifetime - 3 * CONSENT);
     assert_eq!(refuses(&mut stand), Some(stand.now));
-    stand.now = begin + lifetime - CONSENT;
+    stand.now = begin + (lifetime - CONSENT);
     assert_eq!(refuses(&mut stand), None);
     assert_eq!(stand.adaptor.lock().unwrap().refuses(syns), None);
 }

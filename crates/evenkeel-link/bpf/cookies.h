@@ -7,13 +7,12 @@
 
 static long (*const csum_diff)(const void *from, u32 from_size, const void *to, u32 to_size, u32 seed) = (void *)28;
 static long (*const adjust_tail)(struct xdp_md *context, int delta) = (void *)65;
-static long (*const load_bytes)(struct xdp_md *context, u32 offset, void *to, u32 len) = (void *)189;
-static long (*const store_bytes)(struct xdp_md *context, u32 offset, const void *from, u32 len) = (void *)190;
 
 /* Inputs of the hash, by the numbers of `Purpose` in evenkeel-tcp. */
 enum { TIMESTAMP_OFFSET = 2, COOKIE_BASE = 3, COOKIE_DATA = 4 };
 
-enum { TCP_MIN = 20, TCP_MAX = 60, NO_SCALE = 15, MSS_LEAST = 48, MSS_KINDS = 8 };
+enum { ETHERNET = 14, WORDS_V4 = 5, WORDS_V6 = 10 };
+enum { TCP_MIN = 20, TCP_MAX = 60, ANSWER_MAX = 40, NO_SCALE = 15, MSS_LEAST = 48, MSS_KINDS = 8 };
 #define MILLISECOND 1000000ull
 #define EPOCH (60000 * MILLISECOND)
 
@@ -52,12 +51,18 @@ struct syn {
 		u32 words[16];
 	} in, out;
 	/* The headers in front, with which an address is aligned. */
-	struct {
-		u16 unused;
-		struct ethernet ethernet;
-		union {
-			struct ipv4 v4;
-			struct ipv6 v6;
+	union {
+		struct {
+			u16 unused;
+			struct ethernet ethernet;
+			union {
+				struct ipv4 v4;
+				struct ipv6 v6;
+			};
+		};
+		u16 halves[8];
+		struct {
+			u32 front[4], ip[WORDS_V6];
 		};
 	} head;
 	/* Both ends as they are hashed, and in the last byte the length of the input. */
@@ -186,6 +191,68 @@ INLINE u32 fold(u64 sum)
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	return (sum & 0xffff) + (sum >> 16);
+}
+
+/* Returns the number of words of a header of IP. */
+INLINE u32 words_of(int family)
+{
+	return family == V4 ? WORDS_V4 : WORDS_V6;
+}
+
+/* Reads the headers of Ethernet and IP, and the fixed part of TCP's. Each call of a helper for that takes longer. */
+INLINE int read_heads(struct xdp_md *context, struct syn *syn, int family)
+{
+	const u8 *bytes = (const u8 *)(long)context->data;
+	const u32 words = words_of(family), *ip = (const u32 *)(bytes + ETHERNET), *tcp = ip + words;
+
+	if ((const u8 *)tcp + TCP_MIN > (const u8 *)(long)context->data_end)
+		return 0;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < ETHERNET / 2; i++)
+		syn->head.halves[1 + i] = ((const u16 *)bytes)[i];
+#pragma clang loop unroll(full)
+	for (u32 i = 0; i < words; i++)
+		syn->head.ip[i] = ip[i];
+#pragma clang loop unroll(full)
+	for (int i = 0; i < TCP_MIN / 4; i++)
+		syn->in.words[i] = tcp[i];
+	return 1;
+}
+
+/* Reads the options of TCP. Returns whether they are there. */
+INLINE int copy_options(struct xdp_md *context, struct syn *syn, int family, u32 length)
+{
+	const u8 *bytes = (const u8 *)(long)context->data, *end = (const u8 *)(long)context->data_end;
+	const u32 *tcp = (const u32 *)(bytes + ETHERNET) + words_of(family);
+
+#pragma clang loop unroll(full)
+	for (u32 i = TCP_MIN / 4; i < TCP_MAX / 4; i++) {
+		if ((const u8 *)(tcp + i + 1) <= end)
+			syn->in.words[i] = tcp[i];
+	}
+	return (const u8 *)tcp + length <= end;
+}
+
+/* Writes the answer into its frame, which ends with it. Returns whether it does. */
+INLINE int write_frame(struct xdp_md *context, const struct syn *syn, int family, u32 length)
+{
+	u8 *bytes = (u8 *)(long)context->data, *end = (u8 *)(long)context->data_end;
+	u32 words = words_of(family), *ip = (u32 *)(bytes + ETHERNET), *tcp = ip + words;
+
+	if ((u8 *)tcp > end)
+		return 0;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < ETHERNET / 2; i++)
+		((u16 *)bytes)[i] = syn->head.halves[1 + i];
+#pragma clang loop unroll(full)
+	for (u32 i = 0; i < words; i++)
+		ip[i] = syn->head.ip[i];
+#pragma clang loop unroll(full)
+	for (u32 i = 0; i < ANSWER_MAX / 4; i++) {
+		if ((u8 *)(tcp + i + 1) <= end)
+			tcp[i] = syn->out.words[i];
+	}
+	return (u8 *)tcp + length == end;
 }
 
 /* Sets both ends as they are hashed behind a first word. */
@@ -320,11 +387,9 @@ static __attribute__((noinline)) void read_options(struct syn *syn, u32 end)
 /* Reads the SYN of a frame, and leaves unusual ones. Returns whether it is to be answered. */
 INLINE int read_syn(struct xdp_md *context, struct syn *syn, int family)
 {
-	u32 head = sizeof(struct ethernet) + (family == V4 ? sizeof(struct ipv4) : sizeof(struct ipv6)), segment;
+	u32 segment;
 	u64 length;
 
-	if (load_bytes(context, head, &syn->in, TCP_MIN))
-		return 0;
 	segment = family == V4 ? read_v4(syn) : read_v6(syn);
 	length = (syn->in.tcp.length >> 4) * 4;
 	if (segment != length)
@@ -334,7 +399,7 @@ INLINE int read_syn(struct xdp_md *context, struct syn *syn, int family)
 		return 0;
 	if ((syn->in.tcp.flags & 0x3f) != 0x02 || !syn->in.tcp.source || !syn->in.tcp.destination)
 		return 0;
-	if (load_bytes(context, head, &syn->in, length) || !is_whole(syn, length))
+	if (!copy_options(context, syn, family, length) || !is_whole(syn, length))
 		return 0;
 	read_options(syn, length);
 	/* A cookie of Fast Open is the host's to judge. */
@@ -448,11 +513,11 @@ INLINE void turn(const struct offer *offer, struct syn *syn, int family, u32 len
 /* Turns a SYN for the slot into its answer. Returns whether it did; if not, the frame is as it was. */
 INLINE int answer_family(struct xdp_md *context, const struct offer *offer, struct syn *syn, int family, u64 now)
 {
-	u32 head = sizeof(struct ethernet) + (family == V4 ? sizeof(struct ipv4) : sizeof(struct ipv6)), seq;
+	u32 head = ETHERNET + 4 * words_of(family), seq;
 	u64 length;
 	int index;
 
-	if (load_bytes(context, 0, &syn->head.ethernet, head) || !read_syn(context, syn, family))
+	if (!read_heads(context, syn, family) || !read_syn(context, syn, family))
 		return 0;
 	agree(offer, syn, family);
 	index = index_of(syn->mss);
@@ -460,14 +525,14 @@ INLINE int answer_family(struct xdp_md *context, const struct offer *offer, stru
 		return 0;
 	seq = cookie(offer, syn, index, now);
 	length = opaque(write_segment(offer, syn, family, seq, now));
-	if (length < TCP_MIN || length > TCP_MAX)
+	if (length < TCP_MIN || length > ANSWER_MAX)
 		return 0;
 	syn->out.tcp.checksum =
 		~fold((u64)(u32)csum_diff(0, 0, &syn->out, length, 0) + syn->pseudo + htons(length));
 	turn(offer, syn, family, length);
 	if (adjust_tail(context, head + length - opaque(context->data_end - context->data)))
 		return 0;
-	return !store_bytes(context, 0, &syn->head.ethernet, head) && !store_bytes(context, head, &syn->out, length);
+	return write_frame(context, syn, family, length);
 }
 
 /*
@@ -512,9 +577,7 @@ INLINE int brings_cookie(const struct offer *offer, const struct syn *syn, u64 n
 /* Reads the ends and the fixed header of a segment. Returns whether they are where they are in most packets. */
 INLINE int read_segment(struct xdp_md *context, struct syn *syn, int family)
 {
-	u32 head = sizeof(struct ethernet) + (family == V4 ? sizeof(struct ipv4) : sizeof(struct ipv6));
-
-	if (load_bytes(context, 0, &syn->head.ethernet, head) || load_bytes(context, head, &syn->in, TCP_MIN))
+	if (!read_heads(context, syn, family))
 		return 0;
 	if (family == V4 ? syn->head.v4.version_length != 0x45 || syn->head.v4.protocol != 6 ||
 				   syn->head.v4.fragment & htons(0x3fff) :
