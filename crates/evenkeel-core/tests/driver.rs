@@ -290,8 +290,7 @@ fn an_adaptor_that_answers_syns_knows_when_it_may_and_the_host_that_it_did() {
     assert_eq!(offered(stand.events())[0].1.hop_limit, 9);
 }
 
-/// An adaptor may drop segments that belong to no connection as long as their listener expects cookies, and no
-/// other host wants them.
+/// An adaptor may drop segments that belong to no connection as long as their listener expects cookies.
 #[test]
 fn an_adaptor_refuses_segments_only_while_cookies_are_expected() {
     let secret = Secret::of_seed(9);

@@ -90,8 +90,8 @@ impl TcpDrop {
             Self::Backlog => "a SYN, or the end of a handshake, that found the listener's queues full",
             Self::Cookie => "a SYN that the device answered with a SYN cookie, in place of its listener",
             Self::WrongCookie => {
-                "of no connection, to a listener that expects SYN cookies, and brought no good one; dropped by \
-                 the device"
+                "of no connection, to a listener that expects SYN cookies, and brought no good one; dropped \
+                 by the device"
             }
         }
     }

@@ -410,8 +410,8 @@ impl Channel {
         self.rings.iter_mut().for_each(|(_, ring)| ring.answer_syns(now));
     }
 
-    /// Lets interfaces drop segments for the channel's rings that bring no good cookie, for some seconds after
-    /// `now`, or no longer.
+    /// Lets interfaces drop segments for the channel's rings that bring no good cookie, for some seconds
+    /// after `now`, or no longer.
     pub(crate) fn refuse_acks(&mut self, now: Option<Instant>) {
         self.rings.iter_mut().for_each(|(_, ring)| ring.refuse_acks(now));
     }

@@ -85,10 +85,12 @@ fn connections_open_while_a_flood_of_syns_fills_the_ring_of_the_listener() {
         let listener = TcpListener::bind(&net, ("::", PORT)).unwrap();
         thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
-                let mut buffer = [0; 100];
-                while let Ok(len @ 1..) = (&stream).read(&mut buffer) {
-                    (&stream).write_all(&buffer[..len]).unwrap();
-                }
+                thread::spawn(move || {
+                    let mut buffer = [0; 100];
+                    while let Ok(len @ 1..) = (&stream).read(&mut buffer) {
+                        (&stream).write_all(&buffer[..len]).unwrap();
+                    }
+                });
             }
         });
         let mut raw = kernel::Raw::open();

@@ -147,8 +147,8 @@ pub(crate) const GUIDE: Guide = Guide {
                     ("...,kernel=A/N", "tap: with the address A and prefix length N for the kernel's end."),
                 ]),
                 Block::Text(
-                    "The emulator takes all frames of its links. With xdp: the kernel gets none of them, and \
-                     the interface must have one queue. Only packet: has the kernel's time stamps; a frame of \
+                    "With xdp: the emulator takes all frames of the interface from the kernel, and the \
+                     interface must have one queue. Only packet: has the kernel's time stamps. A frame of \
                      another link arrives when the emulator takes it.",
                 ),
             ],
