@@ -28,7 +28,7 @@ impl Records {
         Self(Vec::new())
     }
 
-    pub(super) const fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
