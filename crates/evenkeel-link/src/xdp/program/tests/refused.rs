@@ -1,6 +1,6 @@
 //! Segments of no connection that the program drops, compared with a host that gets all of them.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ struct Served<'a> {
     listening: &'a Listening,
     endpoint: Endpoint,
     at: ListenAt,
-    known: HashSet<FourTuple>,
+    known: BTreeSet<FourTuple>,
 }
 
 fn tuple_of((port, is_four): (u16, bool)) -> FourTuple {
@@ -109,7 +109,7 @@ impl<'a> Served<'a> {
         let (mut endpoint, at) = listening.endpoint(100);
         endpoint.record_ends(&record);
         endpoint.expect_cookies(&at, 1, listening.now);
-        Self { listening, endpoint, at, known: HashSet::new() }
+        Self { listening, endpoint, at, known: BTreeSet::new() }
     }
 
     fn input(&mut self, frame: &[u8], now: Instant) {
