@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use common::{command, json};
 use evenkeel::raw::time::Clock;
-use evenkeel_testing::{Place, Program, Running, Scratch, attempt, in_namespace, run, wait_for, words};
+use evenkeel_testing::{
+    Place, Program, Running, Scratch, attempt, has_xdp, in_namespace, run, wait_for, words,
+};
 use serde_json::Value;
 
 const PROGRAMS: [Program; 3] = [("ip", "iproute2"), ("ping", "iputils-ping"), ("iperf3", "iperf3")];
@@ -25,19 +27,24 @@ fn hosts() -> [Place; 2] {
     run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1");
     [1, 2].map(|n| {
         let host = Place::new();
-        let thread = host.here(|| std::fs::read_link("/proc/thread-self").unwrap());
-        let name = format!("/proc/{}/ns/net", thread.display());
-        // The device is created here, and the process in the other namespace moves one end there.
-        run(&format!("ip link add r{n} type veth peer name h{n}"));
-        let file = std::fs::File::open(name).unwrap();
-        let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
-        run(&format!("ip link set h{n} netns /proc/{}/fd/{fd}", std::process::id()));
-        run(&format!("ip link set r{n} up"));
-        host.run(&format!("ip addr add 10.0.0.{n}/24 dev h{n}"));
-        host.run(&format!("ip addr add fd00::{n}/64 dev h{n} nodad"));
-        host.run(&format!("ip link set h{n} up"));
+        connect(n, &host);
         host
     })
+}
+
+/// Creates the link between this namespace and a host.
+fn connect(n: usize, host: &Place) {
+    let thread = host.here(|| std::fs::read_link("/proc/thread-self").unwrap());
+    let name = format!("/proc/{}/ns/net", thread.display());
+    // The device is created here, and the process in the other namespace moves one end there.
+    run(&format!("ip link add r{n} type veth peer name h{n}"));
+    let file = std::fs::File::open(name).unwrap();
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+    run(&format!("ip link set h{n} netns /proc/{}/fd/{fd}", std::process::id()));
+    run(&format!("ip link set r{n} up"));
+    host.run(&format!("ip addr add 10.0.0.{n}/24 dev h{n}"));
+    host.run(&format!("ip addr add fd00::{n}/64 dev h{n} nodad"));
+    host.run(&format!("ip link set h{n} up"));
 }
 
 /// An emulator that runs in R.
@@ -187,6 +194,106 @@ fn pings_of_the_kernel_take_their_time_and_never_less() {
     });
 }
 
+/// Links through AF_XDP, alone and mixed with others. Frames to any station pass, also those to groups.
+#[test]
+fn frames_pass_through_af_xdp() {
+    in_namespace(&[&PROGRAMS], || {
+        if !has_xdp() {
+            return;
+        }
+        let [a, b] = hosts();
+        for (links, jumbo) in
+            [("xdp:r1 xdp:r2", true), ("packet:r1 xdp:r2@0", true), ("xdp:r1 packet:r2", false)]
+        {
+            let mtu = if jumbo { 9_000 } else { 1_500 };
+            set_mtus([&a, &b], mtu);
+            let [left, right] = [0, 1].map(|n| links.split(' ').nth(n).unwrap());
+            let emulator =
+                Emulator::start(&format!("--link left={left} --link right={right} --delay 10ms/25ms"));
+            [&a, &b].iter().for_each(|host| _ = host.run("ip neigh flush all"));
+            for to in ["10.0.0.2", "fd00::2"] {
+                let said = a.run(&format!("ping -c 20 -i 0.02 -W 5 {to}"));
+                assert!(said.contains(" 0% packet loss") && fastest(&said) >= 35.0, "{links}: {said}");
+            }
+            let said = a.run(&format!("ping -M do -c 3 -i 0.05 -s {} -W 5 10.0.0.2", mtu - 28));
+            assert!(said.contains(" 0% packet loss"), "{links}: {said}");
+            // The checksums that these hosts leave to their devices are whole.
+            let _server = b.here(|| Running(words("iperf3 -s -1").stdout(Stdio::null()).spawn().unwrap()));
+            wait_for("a server", || b.run("ss -ltn").contains(":5201"));
+            let said = a.run("iperf3 -J -c 10.0.0.2 -t 1 --connect-timeout 3000");
+            let said: Value = serde_json::from_str(&said).unwrap();
+            assert!(number(&said["end"]["sum_received"], "/bytes") >= 100_000, "{links}: {said}");
+            let done = emulator.stop();
+            assert!(number(&done, "/ways/0/sent") >= 43 && number(&done, "/ways/1/sent") >= 43, "{done}");
+            for way in 0..2 {
+                for own in ["oversized", "too_long", "refused", "gone", "uncopied"] {
+                    assert_eq!(done["ways"][way]["own"][own], 0, "{links}: {done}");
+                }
+            }
+        }
+        let is_attached = |device: &str| run(&format!("ip -d link show {device}")).contains("prog/xdp");
+        assert!(!is_attached("r1") && !is_attached("r2"), "nothing is left");
+    });
+}
+
+/// Many frames are on their way at a time, more than the memory of the device's queue has for the host.
+#[test]
+fn more_frames_are_under_way_than_af_xdp_lends() {
+    in_namespace(&[&PROGRAMS], || {
+        if !has_xdp() {
+            return;
+        }
+        let [a, b] = hosts();
+        let address = |n: usize| format!("02:00:00:00:00:0{n}");
+        for (host, n) in [(&a, 1), (&b, 2)] {
+            host.run(&format!("ip link set h{n} address {}", address(n)));
+        }
+        // No packet waits for an answer that takes so long.
+        a.run(&format!("ip neigh replace 10.0.0.2 lladdr {} dev h1 nud permanent", address(2)));
+        let emulator = Emulator::start("--link xdp:r1 --link xdp:r2 --delay 60s/none");
+        a.here(|| attempt("ping -q -l 3000 -c 3000 -w 4 10.0.0.2"));
+        let done = emulator.stop();
+        let way = &done["ways"][0];
+        assert!(number(way, "/under_way") > 2_500, "{done}");
+        assert_eq!((number(way, "/sent"), number(way, "/own/unsent")), (0, 0), "{done}");
+    });
+}
+
+#[test]
+fn a_device_of_af_xdp_that_goes_is_taken_up_again_when_it_returns() {
+    in_namespace(&[&PROGRAMS], || {
+        if !has_xdp() {
+            return;
+        }
+        let [a, b] = hosts();
+        let mut emulator = Emulator::start("--link xdp:r1 --link xdp:r2 --delay 1ms");
+        a.run("ping -c 1 -W 10 10.0.0.2");
+        run("ip link del r2");
+        emulator.until_said("r2: the device was removed");
+        connect(2, &b);
+        emulator.until_said("r2: the device is in use again");
+        wait_for("the way", || a.here(|| attempt("ping -c 1 -W 1 10.0.0.2")).0);
+        emulator.stop();
+    });
+}
+
+#[test]
+fn a_device_of_af_xdp_with_several_queues_is_refused() {
+    in_namespace(&[&PROGRAMS], || {
+        if !has_xdp() {
+            return;
+        }
+        run("ip link add r1 numrxqueues 2 numtxqueues 2 type veth peer name h1 numrxqueues 2 numtxqueues 2");
+        run("ip link set r1 up");
+        run("ip link set h1 up");
+        for (device, why) in [("xdp:r1", "r1 has 2 queues"), ("xdp:r1@0,1", "one queue")] {
+            let output = common::evenkeel(&["wan", "--link", device, "--link", "packet:h1"]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success() && said.contains(why), "{said}");
+        }
+    });
+}
+
 #[test]
 fn as_many_are_lost_as_were_to_be() {
     in_namespace(&[&PROGRAMS], || {
@@ -281,7 +388,7 @@ fn a_device_that_goes_is_said_and_taken_up_again_when_it_returns() {
 const JUMBO_PING: &str = "ping -M do -c 3 -i 0.05 -s 8972 -W 5 10.0.0.2";
 
 /// Sets the MTU of both hosts' links, at both ends.
-fn set_mtus(hosts: &[Place; 2], mtu: usize) {
+fn set_mtus(hosts: [&Place; 2], mtu: usize) {
     for (n, host) in (1..).zip(hosts) {
         run(&format!("ip link set r{n} mtu {mtu}"));
         host.run(&format!("ip link set h{n} mtu {mtu}"));
@@ -292,7 +399,7 @@ fn set_mtus(hosts: &[Place; 2], mtu: usize) {
 fn jumbo_frames_pass() {
     in_namespace(&[&PROGRAMS], || {
         let hosts = hosts();
-        set_mtus(&hosts, 9_000);
+        set_mtus(hosts.each_ref(), 9_000);
         let emulator = Emulator::start(&format!("{LINKS} --delay 5ms --duplicate 100%/none"));
         let said = hosts[0].run(JUMBO_PING);
         assert!(said.contains(" 0% packet loss") && fastest(&said) >= 10.0, "{said}");
@@ -320,7 +427,7 @@ fn an_mtu_that_changes_is_followed_and_what_is_too_long_is_counted_as_such() {
     in_namespace(&[&PROGRAMS], || {
         let hosts = hosts();
         let mut emulator = Emulator::start(&format!("{LINKS} --delay 5ms"));
-        set_mtus(&hosts, 9_000);
+        set_mtus(hosts.each_ref(), 9_000);
         for link in [1, 2] {
             emulator.until_said(&format!("r{link}: the MTU is 9000 now"));
         }

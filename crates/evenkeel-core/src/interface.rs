@@ -21,8 +21,8 @@ use crate::frame::{Frame, Metadata, Pool, PoolLimit, RingReceiver};
 use crate::id::ChannelId;
 use crate::offload::Offload;
 use crate::refuser::Refuser;
-use crate::tcp::FourTuple;
-use crate::time::Instant;
+use crate::tcp::{FourTuple, KnownEnds};
+use crate::time::{Duration, Instant};
 use crate::wire::IpAddress;
 
 /// One receive ring of an interface.
@@ -66,12 +66,25 @@ pub trait RxQueue: fmt::Debug + Send {
         let _ = now;
     }
 
+    /// Lets the interface drop segments for this ring that belong to no connection and bring no good SYN
+    /// cookie, for [`CONSENT`] after `now`, the time of the host. With `None` it drops none from now on. The
+    /// default does nothing.
+    ///
+    /// The host calls this whenever it takes a segment for a listener that belongs to no connection, and it
+    /// drops such segments itself as long as its consent is good.
+    fn refuse_acks(&mut self, now: Option<Instant>) {
+        let _ = now;
+    }
+
     /// Returns the number of SYNs for this ring that the interface has answered. Takes no system call. The
     /// default has answered none.
     fn answered_syns(&self) -> u64 {
         0
     }
 }
+
+/// The time for which a host's consent to [`RxQueue::answer_syns`] and [`RxQueue::refuse_acks`] is good.
+pub const CONSENT: Duration = Duration::from_secs(4);
 
 /// The effort that a question about a ring's counters is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -494,6 +507,13 @@ pub trait Demultiplexer: fmt::Debug + Send {
 
     /// Applies a change of the host's table to the interface's copy.
     fn update(&mut self, change: Change);
+
+    /// Returns the interface's record of the ends between which the host has state, if it needs one to
+    /// [refuse](RxQueue::refuse_acks) segments. The host keeps it up to date as long as the interface has it,
+    /// too.
+    fn known_ends(&self) -> Option<Arc<dyn KnownEnds>> {
+        None
+    }
 
     /// Returns whether a channel interrupts: [`Demultiplexer::interrupt`] has one to report.
     fn has_interrupt(&self) -> bool;

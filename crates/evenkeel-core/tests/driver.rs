@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 use common::nic::{Adaptor, BUFFERS, Event, Nic, RING_PKTS};
 use common::*;
 use evenkeel_core::cable::{End, Options, pair};
-use evenkeel_core::demux::Change;
+use evenkeel_core::demux::{Binding, Change};
 use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::frame::Pool;
 use evenkeel_core::host::{AddInterfaceError, Config, Host, System};
 use evenkeel_core::id::ChannelId;
-use evenkeel_core::interface::Interface as _;
+use evenkeel_core::interface::{CONSENT, Interface as _};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork, ReceivePath};
 use evenkeel_core::system::{TcpListener, UdpSocket};
@@ -288,4 +288,48 @@ fn an_adaptor_that_answers_syns_knows_when_it_may_and_the_host_that_it_did() {
     let limit = core::num::NonZeroU8::new(9).unwrap();
     stand.host.enter(server, stand.now, |system| listener.set_hop_limit(system, limit)).unwrap().unwrap();
     assert_eq!(offered(stand.events())[0].1.hop_limit, 9);
+}
+
+/// An adaptor may drop segments that belong to no connection as long as their listener expects cookies.
+#[test]
+fn an_adaptor_refuses_segments_only_while_cookies_are_expected() {
+    let secret = Secret::of_seed(9);
+    let config = Config { secret: Some(secret), ..Config::of(Architecture::NiLrp) };
+    let mut stand = Stand::new(config, 100);
+    let server = stand.host.attach("server", 0, stand.now);
+    stand.run();
+    stand.events();
+    let config = ListenerConfig::default();
+    let listen = |system: &mut System<'_>| TcpListener::listen(system, None, 80, &config);
+    stand.host.enter(server, stand.now, listen).unwrap().unwrap();
+    let events = stand.events();
+    let channel_of = |wanted: bool| {
+        let mut bound = events.iter().filter_map(|event| match event {
+            Event::Update(Change::Bind(Binding::Tcp { port: 80, opens, .. }, channel)) => {
+                Some((*opens, *channel))
+            }
+            _ => None,
+        });
+        bound.find(|(opens, _)| *opens == wanted).unwrap().1
+    };
+    let (syns, others) = (channel_of(true), channel_of(false));
+    let ports = Header { source: 6_000, destination: 80, ..Header::default() };
+    let ack = tcp(Header { seq: SeqNumber::new(1), ack: SeqNumber::new(1), flags: Flags::ACK, ..ports }, b"");
+    let refuses = |stand: &mut Stand| {
+        stand.send(std::slice::from_ref(&ack));
+        stand.run();
+        stand.adaptor.lock().unwrap().refuses(others)
+    };
+    assert_eq!(refuses(&mut stand), None, "a reset is to answer them");
+    stand.adaptor.lock().unwrap().answer(syns, 1);
+    let begin = stand.now;
+    assert!(refuses(&mut stand).is_some_and(|since| since >= begin));
+    // The consent is for a time in which cookies are good.
+    let lifetime = SynCookies::LIFETIME;
+    let late = begin + (lifetime - 3 * CONSENT);
+    stand.now = late;
+    assert!(refuses(&mut stand).is_some_and(|since| since >= late));
+    stand.now = begin + (lifetime - CONSENT);
+    assert_eq!(refuses(&mut stand), None);
+    assert_eq!(stand.adaptor.lock().unwrap().refuses(syns), None);
 }

@@ -1,5 +1,5 @@
 /*
- * SYN cookies in XDP: the answer to a SYN, without the host.
+ * SYN cookies in XDP: the answer to a SYN, and the refusal of what brings none back, without the host.
  *
  * The model is `Listener` of evenkeel-tcp, and a test compares both, byte by byte. The host has the secret, too,
  * and accepts the ACK as if it had sent the SYN-ACK itself. What is unusual about a SYN is left to the host.
@@ -7,15 +7,17 @@
 
 static long (*const csum_diff)(const void *from, u32 from_size, const void *to, u32 to_size, u32 seed) = (void *)28;
 static long (*const adjust_tail)(struct xdp_md *context, int delta) = (void *)65;
-static long (*const load_bytes)(struct xdp_md *context, u32 offset, void *to, u32 len) = (void *)189;
-static long (*const store_bytes)(struct xdp_md *context, u32 offset, const void *from, u32 len) = (void *)190;
 
 /* Inputs of the hash, by the numbers of `Purpose` in evenkeel-tcp. */
 enum { TIMESTAMP_OFFSET = 2, COOKIE_BASE = 3, COOKIE_DATA = 4 };
 
-enum { TCP_MIN = 20, TCP_MAX = 60, NO_SCALE = 15, MSS_LEAST = 48 };
+enum { ETHERNET = 14, WORDS_V4 = 5, WORDS_V6 = 10 };
+enum { TCP_MIN = 20, TCP_MAX = 60, ANSWER_MAX = 40, NO_SCALE = 15, MSS_LEAST = 48, MSS_KINDS = 8 };
 #define MILLISECOND 1000000ull
 #define EPOCH (60000 * MILLISECOND)
+
+/* The segments in a ring for which cookies are used: SYNs, or segments of no connection. */
+enum { FOR_SYNS, FOR_OTHERS };
 
 /* What a listener says in its SYN-ACKs. */
 struct offer {
@@ -24,7 +26,7 @@ struct offer {
 	u16 window;
 	u8 scale, has_scale;
 	u8 sack, timestamps, ecn, hops;
-	u32 unused;
+	u8 cookies_for, unused[3];
 };
 
 /* By slot. */
@@ -49,12 +51,18 @@ struct syn {
 		u32 words[16];
 	} in, out;
 	/* The headers in front, with which an address is aligned. */
-	struct {
-		u16 unused;
-		struct ethernet ethernet;
-		union {
-			struct ipv4 v4;
-			struct ipv6 v6;
+	union {
+		struct {
+			u16 unused;
+			struct ethernet ethernet;
+			union {
+				struct ipv4 v4;
+				struct ipv6 v6;
+			};
+		};
+		u16 halves[8];
+		struct {
+			u32 front[4], ip[WORDS_V6];
 		};
 	} head;
 	/* Both ends as they are hashed, and in the last byte the length of the input. */
@@ -82,6 +90,25 @@ struct {
 	struct syn *value;
 } syns SEC(".maps");
 
+/*
+ * The connections whose ends have this hash: also half-open ones, those in TIME-WAIT, and those that are not in
+ * `connections`. The host writes their number.
+ */
+struct known {
+	u16 number;
+	u16 passed; /* when a segment last passed: so the host may be about to have a connection */
+};
+
+enum { KNOWN = 1 << 19, KNOWN_EACH = 2, PASSED_UNIT = 29, PASSED_RECENT = 2 };
+
+struct {
+	UINT(type, ARRAY);
+	UINT(max_entries, KNOWN / KNOWN_EACH);
+	UINT(map_flags, MMAPABLE);
+	u32 *key;
+	struct known (*value)[KNOWN_EACH];
+} known SEC(".maps");
+
 /* Returns a number that the compiler knows nothing about, so that it leaves the checks for the verifier. */
 INLINE u64 opaque(u64 value)
 {
@@ -108,34 +135,54 @@ INLINE void mix(u64 v[4])
 	v[2] = rotate(v[2], 32);
 }
 
-INLINE void absorb(u64 v[4], u64 word)
+INLINE void begin(u64 v[4], const struct offer *offer)
+{
+	v[0] = offer->key[0] ^ 0x736f6d6570736575ull;
+	v[1] = offer->key[1] ^ 0x646f72616e646f6dull;
+	v[2] = offer->key[0] ^ 0x6c7967656e657261ull;
+	v[3] = offer->key[1] ^ 0x7465646279746573ull;
+}
+
+INLINE void absorb(u64 v[4], u64 word, int rounds)
 {
 	v[3] ^= word;
 	mix(v);
-	mix(v);
+	if (rounds > 1)
+		mix(v);
 	v[0] ^= word;
+}
+
+INLINE void absorb_ends(u64 v[4], const struct syn *syn, int rounds)
+{
+	absorb(v, syn->ends.words[0], rounds);
+	absorb(v, syn->ends.words[1], rounds);
+	if (syn->words == 5) {
+		absorb(v, syn->ends.words[2], rounds);
+		absorb(v, syn->ends.words[3], rounds);
+		absorb(v, syn->ends.words[4], rounds);
+	}
+}
+
+INLINE u32 finish(u64 v[4], int rounds)
+{
+	v[2] ^= 0xff;
+	mix(v);
+	mix(v);
+	mix(v);
+	if (rounds > 3)
+		mix(v);
+	return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
 /* Returns the lower half of SipHash-2-4 over a first word and both ends. */
 static __attribute__((noinline)) u32 hash(const struct offer *offer, const struct syn *syn, u64 first)
 {
-	u64 v[4] = { offer->key[0] ^ 0x736f6d6570736575ull, offer->key[1] ^ 0x646f72616e646f6dull,
-		     offer->key[0] ^ 0x6c7967656e657261ull, offer->key[1] ^ 0x7465646279746573ull };
+	u64 v[4];
 
-	absorb(v, first);
-	absorb(v, syn->ends.words[0]);
-	absorb(v, syn->ends.words[1]);
-	if (syn->words == 5) {
-		absorb(v, syn->ends.words[2]);
-		absorb(v, syn->ends.words[3]);
-		absorb(v, syn->ends.words[4]);
-	}
-	v[2] ^= 0xff;
-	mix(v);
-	mix(v);
-	mix(v);
-	mix(v);
-	return v[0] ^ v[1] ^ v[2] ^ v[3];
+	begin(v, offer);
+	absorb(v, first, 2);
+	absorb_ends(v, syn, 2);
+	return finish(v, 4);
 }
 
 INLINE u32 fold(u64 sum)
@@ -144,6 +191,90 @@ INLINE u32 fold(u64 sum)
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	return (sum & 0xffff) + (sum >> 16);
+}
+
+/* Returns the number of words of a header of IP. */
+INLINE u32 words_of(int family)
+{
+	return family == V4 ? WORDS_V4 : WORDS_V6;
+}
+
+/* Reads the headers of Ethernet and IP, and the fixed part of TCP's. Each call of a helper for that takes longer. */
+INLINE int read_heads(struct xdp_md *context, struct syn *syn, int family)
+{
+	const u8 *bytes = (const u8 *)(long)context->data;
+	const u32 words = words_of(family), *ip = (const u32 *)(bytes + ETHERNET), *tcp = ip + words;
+
+	if ((const u8 *)tcp + TCP_MIN > (const u8 *)(long)context->data_end)
+		return 0;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < ETHERNET / 2; i++)
+		syn->head.halves[1 + i] = ((const u16 *)bytes)[i];
+#pragma clang loop unroll(full)
+	for (u32 i = 0; i < words; i++)
+		syn->head.ip[i] = ip[i];
+#pragma clang loop unroll(full)
+	for (int i = 0; i < TCP_MIN / 4; i++)
+		syn->in.words[i] = tcp[i];
+	return 1;
+}
+
+/* Reads the options of TCP. Returns whether they are there. */
+INLINE int copy_options(struct xdp_md *context, struct syn *syn, int family, u32 length)
+{
+	const u8 *bytes = (const u8 *)(long)context->data, *end = (const u8 *)(long)context->data_end;
+	const u32 *tcp = (const u32 *)(bytes + ETHERNET) + words_of(family);
+
+#pragma clang loop unroll(full)
+	for (u32 i = TCP_MIN / 4; i < TCP_MAX / 4; i++) {
+		if ((const u8 *)(tcp + i + 1) <= end)
+			syn->in.words[i] = tcp[i];
+	}
+	return (const u8 *)tcp + length <= end;
+}
+
+/* Writes the answer into its frame, which ends with it. Returns whether it does. */
+INLINE int write_frame(struct xdp_md *context, const struct syn *syn, int family, u32 length)
+{
+	u8 *bytes = (u8 *)(long)context->data, *end = (u8 *)(long)context->data_end;
+	u32 words = words_of(family), *ip = (u32 *)(bytes + ETHERNET), *tcp = ip + words;
+
+	if ((u8 *)tcp > end)
+		return 0;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < ETHERNET / 2; i++)
+		((u16 *)bytes)[i] = syn->head.halves[1 + i];
+#pragma clang loop unroll(full)
+	for (u32 i = 0; i < words; i++)
+		ip[i] = syn->head.ip[i];
+#pragma clang loop unroll(full)
+	for (u32 i = 0; i < ANSWER_MAX / 4; i++) {
+		if ((u8 *)(tcp + i + 1) <= end)
+			tcp[i] = syn->out.words[i];
+	}
+	return (u8 *)tcp + length == end;
+}
+
+/* Sets both ends as they are hashed behind a first word. */
+INLINE void set_ends(struct syn *syn, int family)
+{
+	if (family == V4) {
+		__builtin_memcpy(syn->ends.v4.local, &syn->head.v4.destination, 4);
+		__builtin_memcpy(syn->ends.v4.remote, &syn->head.v4.source, 4);
+		__builtin_memcpy(syn->ends.v4.local_port, &syn->in.tcp.destination, 2);
+		__builtin_memcpy(syn->ends.v4.remote_port, &syn->in.tcp.source, 2);
+		__builtin_memset(syn->ends.v4.unused, 0, 3);
+		syn->ends.v4.length = 8 + 12;
+		syn->words = 2;
+	} else {
+		__builtin_memcpy(syn->ends.v6.local, syn->head.v6.destination, 16);
+		__builtin_memcpy(syn->ends.v6.remote, syn->head.v6.source, 16);
+		__builtin_memcpy(syn->ends.v6.local_port, &syn->in.tcp.destination, 2);
+		__builtin_memcpy(syn->ends.v6.remote_port, &syn->in.tcp.source, 2);
+		__builtin_memset(syn->ends.v6.unused, 0, 3);
+		syn->ends.v6.length = 8 + 36;
+		syn->words = 5;
+	}
 }
 
 /* Reads the headers in front of TCP's. Returns the length of the segment, or 0 for what is left to the host. */
@@ -166,13 +297,7 @@ INLINE u32 read_v4(struct syn *syn)
 	/* No other host has such an address. */
 	if (first == 0 || first == 127 || first >= 224 || lookup(&addresses, &source))
 		return 0;
-	__builtin_memcpy(syn->ends.v4.local, &ip->destination, 4);
-	__builtin_memcpy(syn->ends.v4.remote, &ip->source, 4);
-	__builtin_memcpy(syn->ends.v4.local_port, &syn->in.tcp.destination, 2);
-	__builtin_memcpy(syn->ends.v4.remote_port, &syn->in.tcp.source, 2);
-	__builtin_memset(syn->ends.v4.unused, 0, 3);
-	syn->ends.v4.length = 8 + 12;
-	syn->words = 2;
+	set_ends(syn, V4);
 	syn->pseudo = fold((u32)csum_diff(0, 0, (void *)&ip->source, 8, 0) + (u64)htons(6));
 	return length < sizeof(*ip) ? 0 : length - sizeof(*ip);
 }
@@ -192,13 +317,7 @@ INLINE u32 read_v6(struct syn *syn)
 	set_v6(&source, ip->source);
 	if (lookup(&addresses, &source))
 		return 0;
-	__builtin_memcpy(syn->ends.v6.local, ip->destination, 16);
-	__builtin_memcpy(syn->ends.v6.remote, ip->source, 16);
-	__builtin_memcpy(syn->ends.v6.local_port, &syn->in.tcp.destination, 2);
-	__builtin_memcpy(syn->ends.v6.remote_port, &syn->in.tcp.source, 2);
-	__builtin_memset(syn->ends.v6.unused, 0, 3);
-	syn->ends.v6.length = 8 + 36;
-	syn->words = 5;
+	set_ends(syn, V6);
 	syn->pseudo = fold((u32)csum_diff(0, 0, (void *)ip->source, 32, 0) + (u64)htons(6));
 	return htons(ip->length);
 }
@@ -268,11 +387,9 @@ static __attribute__((noinline)) void read_options(struct syn *syn, u32 end)
 /* Reads the SYN of a frame, and leaves unusual ones. Returns whether it is to be answered. */
 INLINE int read_syn(struct xdp_md *context, struct syn *syn, int family)
 {
-	u32 head = sizeof(struct ethernet) + (family == V4 ? sizeof(struct ipv4) : sizeof(struct ipv6)), segment;
+	u32 segment;
 	u64 length;
 
-	if (load_bytes(context, head, &syn->in, TCP_MIN))
-		return 0;
 	segment = family == V4 ? read_v4(syn) : read_v6(syn);
 	length = (syn->in.tcp.length >> 4) * 4;
 	if (segment != length)
@@ -282,7 +399,7 @@ INLINE int read_syn(struct xdp_md *context, struct syn *syn, int family)
 		return 0;
 	if ((syn->in.tcp.flags & 0x3f) != 0x02 || !syn->in.tcp.source || !syn->in.tcp.destination)
 		return 0;
-	if (load_bytes(context, head, &syn->in, length) || !is_whole(syn, length))
+	if (!copy_options(context, syn, family, length) || !is_whole(syn, length))
 		return 0;
 	read_options(syn, length);
 	/* A cookie of Fast Open is the host's to judge. */
@@ -396,11 +513,11 @@ INLINE void turn(const struct offer *offer, struct syn *syn, int family, u32 len
 /* Turns a SYN for the slot into its answer. Returns whether it did; if not, the frame is as it was. */
 INLINE int answer_family(struct xdp_md *context, const struct offer *offer, struct syn *syn, int family, u64 now)
 {
-	u32 head = sizeof(struct ethernet) + (family == V4 ? sizeof(struct ipv4) : sizeof(struct ipv6)), seq;
+	u32 head = ETHERNET + 4 * words_of(family), seq;
 	u64 length;
 	int index;
 
-	if (load_bytes(context, 0, &syn->head.ethernet, head) || !read_syn(context, syn, family))
+	if (!read_heads(context, syn, family) || !read_syn(context, syn, family))
 		return 0;
 	agree(offer, syn, family);
 	index = index_of(syn->mss);
@@ -408,30 +525,116 @@ INLINE int answer_family(struct xdp_md *context, const struct offer *offer, stru
 		return 0;
 	seq = cookie(offer, syn, index, now);
 	length = opaque(write_segment(offer, syn, family, seq, now));
-	if (length < TCP_MIN || length > TCP_MAX)
+	if (length < TCP_MIN || length > ANSWER_MAX)
 		return 0;
 	syn->out.tcp.checksum =
 		~fold((u64)(u32)csum_diff(0, 0, &syn->out, length, 0) + syn->pseudo + htons(length));
 	turn(offer, syn, family, length);
 	if (adjust_tail(context, head + length - opaque(context->data_end - context->data)))
 		return 0;
-	return !store_bytes(context, 0, &syn->head.ethernet, head) && !store_bytes(context, head, &syn->out, length);
+	return write_frame(context, syn, family, length);
 }
 
-static __attribute__((noinline)) int answer(struct xdp_md *context, u32 slot, u64 now)
+/*
+ * Returns the cell of both ends, by the hash that the host's tables have: SipHash-1-3 of the ends alone.
+ */
+INLINE struct known *known_between(const struct offer *offer, struct syn *syn)
+{
+	u8 *length = syn->words == 5 ? &syn->ends.v6.length : &syn->ends.v4.length;
+	struct known(*cells)[KNOWN_EACH];
+	u64 v[4];
+	u32 cell, at;
+
+	begin(v, offer);
+	*length -= 8;
+	absorb_ends(v, syn, 1);
+	*length += 8;
+	cell = finish(v, 3) % KNOWN;
+	at = cell / KNOWN_EACH;
+	cells = lookup(&known, &at);
+	return cells ? &(*cells)[cell % KNOWN_EACH] : 0;
+}
+
+/* The host's clock is at most so much ahead of `now`. */
+#define AHEAD (1000 * MILLISECOND)
+
+/* Returns whether a segment acknowledges a cookie of this listener that has not expired. */
+INLINE int brings_cookie(const struct offer *offer, const struct syn *syn, u64 now)
+{
+	u64 newest = (now + AHEAD) / EPOCH, oldest = now / EPOCH, made_in;
+	u32 irs = htonl(syn->in.tcp.seq) - 1, number;
+
+	oldest -= oldest > 0;
+	number = htonl(syn->in.tcp.ack) - 1 - irs - hash(offer, syn, COOKIE_BASE);
+	made_in = (u8)(newest - (number >> 24));
+	if (made_in > newest - oldest)
+		return 0;
+	made_in = newest - made_in;
+	number -= hash(offer, syn, (made_in << 32 | irs) << 8 | COOKIE_DATA);
+	return (number & 0xffffff) < MSS_KINDS;
+}
+
+/* Reads the ends and the fixed header of a segment. Returns whether they are where they are in most packets. */
+INLINE int read_segment(struct xdp_md *context, struct syn *syn, int family)
+{
+	if (!read_heads(context, syn, family))
+		return 0;
+	if (family == V4 ? syn->head.v4.version_length != 0x45 || syn->head.v4.protocol != 6 ||
+				   syn->head.v4.fragment & htons(0x3fff) :
+			   syn->head.v6.next != 6)
+		return 0;
+	set_ends(syn, family);
+	return 1;
+}
+
+/*
+ * Returns whether the host would refuse a segment for the ring of a listener: it belongs to no connection, and
+ * brings no cookie back. The host expects cookies, or else it would not have agreed to this.
+ */
+INLINE int refuse(const struct offer *offer, struct syn *syn, u64 now, u64 machine)
+{
+	u8 flags = syn->in.tcp.flags;
+	struct known *known;
+
+	if (flags & 0x02)
+		return 0;
+	known = known_between(offer, syn);
+	if (!known)
+		return 0;
+	if (!known->number && (u16)((u16)(machine >> PASSED_UNIT) - known->passed) > PASSED_RECENT &&
+	    ((flags & 0x14) != 0x10 || !brings_cookie(offer, syn, now)))
+		return 1;
+	known->passed = machine >> PASSED_UNIT;
+	return 0;
+}
+
+enum { LEFT_TO_HOST, ANSWER, REFUSE };
+
+/*
+ * Answers a SYN in place of a listener, or refuses a segment of no connection. `now` is the time of the host's
+ * clock, and `machine` that of the machine's.
+ */
+static __attribute__((noinline)) int represent(struct xdp_md *context, u32 slot, u64 now, u64 machine)
 {
 	const u8 *bytes = (const u8 *)(long)context->data;
 	const struct ethernet *ethernet = (const struct ethernet *)bytes;
 	const struct offer *offer = lookup(&offers, &slot);
 	u32 zero = 0;
 	struct syn *syn = lookup(&syns, &zero);
+	int is_v4;
 
 	if (!offer || !syn || !offer->mss[V4] || bytes + sizeof(*ethernet) > (const u8 *)(long)context->data_end)
-		return 0;
+		return LEFT_TO_HOST;
+	is_v4 = ethernet->type == htons(0x0800);
+	if (offer->cookies_for == FOR_OTHERS) {
+		if (!(is_v4 ? read_segment(context, syn, V4) : read_segment(context, syn, V6)))
+			return LEFT_TO_HOST;
+		return refuse(offer, syn, now, machine) ? REFUSE : LEFT_TO_HOST;
+	}
 	/* A SYN to several hosts, or from one of several, is none. */
 	if ((ethernet->destination[0] | ethernet->source[0]) & 1)
-		return 0;
-	if (ethernet->type == htons(0x0800))
-		return answer_family(context, offer, syn, V4, now);
-	return answer_family(context, offer, syn, V6, now);
+		return LEFT_TO_HOST;
+	return (is_v4 ? answer_family(context, offer, syn, V4, now) : answer_family(context, offer, syn, V6, now)) ?
+		       ANSWER :
+		       LEFT_TO_HOST;
 }

@@ -27,7 +27,7 @@ static u64 (*const buffers_length)(struct xdp_md *context) = (void *)188;
 
 /* A decision: what happens, and in the low half the slot or the reason. */
 enum { UNDECIDED = 0, TO_SLOT = 0x10000, PASS = 0x20000, DROP = 0x30000 };
-enum { UNKNOWN_ETHERTYPE, MALFORMED, NOT_LOCAL, UNUSED_QUEUE, TOO_LONG, ANSWERED, REASONS };
+enum { UNKNOWN_ETHERTYPE, MALFORMED, NOT_LOCAL, UNUSED_QUEUE, TOO_LONG, ANSWERED, WRONG_COOKIE, REASONS };
 
 enum { SLOTS = 64, QUEUES = 16 };
 enum { V4, V6 };
@@ -187,7 +187,7 @@ struct arrivals {
 
 struct mark {
 	u32 taken, limit; /* a ring without a limit is none */
-	u64 behind;       /* the host's clock is so much behind the machine's; 0 if no SYN is to be answered */
+	u64 behind;       /* the host's clock is so much behind the machine's; 0 if the ring is not relieved */
 	u64 granted;      /* when the host last wrote that, on the machine's clock */
 } __attribute__((aligned(64)));
 
@@ -665,12 +665,15 @@ INLINE int drop(u32 reason)
 	return count(reason, XDP_DROP);
 }
 
-/* SYNs get cookies for so long after their ring was half full, ... */
+/* A listener's ring is relieved for so long after it was half full, ... */
 #define PRESSED (1000 * MILLISECOND)
-/* ... if the host has taken one not longer ago than this: both clocks drift apart. */
+/* ... if the host has taken a segment not longer ago than this: both clocks drift apart. */
 #define GRANTED (4000 * MILLISECOND)
 
-/* Answers a SYN with a cookie, if the ring of its listener was half full not long ago. Returns whether it did. */
+/*
+ * Answers a SYN with a cookie, or drops a segment that brings none back, if the ring of the listener was half full
+ * not long ago. Returns the verdict, or 0 for a frame that is left to the host.
+ */
 INLINE int relieve(struct xdp_md *context, u32 slot, struct arrivals *arrived, const struct mark *mark)
 {
 	u64 behind = mark->behind, now;
@@ -680,10 +683,16 @@ INLINE int relieve(struct xdp_md *context, u32 slot, struct arrivals *arrived, c
 	now = monotonic();
 	if ((int)(arrived->entries - mark->taken) >= (int)(mark->limit / 2))
 		arrived->pressed_until = now + PRESSED;
-	if (now >= arrived->pressed_until || now - mark->granted > GRANTED || !answer(context, slot, now - behind))
+	if (now >= arrived->pressed_until || now - mark->granted > GRANTED)
 		return 0;
-	arrived->answered++;
-	return 1;
+	switch (represent(context, slot, now - behind, now)) {
+	case ANSWER:
+		arrived->answered++;
+		return count(ANSWERED, redirect(&own, 0, XDP_TX));
+	case REFUSE:
+		return drop(WRONG_COOKIE);
+	}
+	return 0;
 }
 
 INLINE u32 length_of(struct xdp_md *context, int buffers)
@@ -710,6 +719,7 @@ INLINE int deliver(struct xdp_md *context, u32 slot, int relieves, int buffers)
 	u32 length = length_of(context, buffers), entries = entries_of(length, buffers);
 	const struct mark *mark = lookup(&marks, &at);
 	struct arrivals *arrived;
+	int verdict;
 
 	if (!entries)
 		return drop(TOO_LONG);
@@ -721,8 +731,11 @@ INLINE int deliver(struct xdp_md *context, u32 slot, int relieves, int buffers)
 	if (!mark || !arrived || !mark->limit)
 		return drop(UNUSED_QUEUE);
 	/* A SYN is in one buffer. */
-	if (relieves && length == context->data_end - context->data && relieve(context, at - shared, arrived, mark))
-		return count(ANSWERED, redirect(&own, 0, XDP_TX));
+	if (relieves && length == context->data_end - context->data) {
+		verdict = relieve(context, at - shared, arrived, mark);
+		if (verdict)
+			return verdict;
+	}
 	if ((int)(arrived->entries - mark->taken + entries) > (int)mark->limit) {
 		__sync_fetch_and_add(&arrived->refused, 1);
 		return XDP_DROP;

@@ -39,6 +39,9 @@ pub enum TcpDrop {
     Backlog,
     /// A SYN that the device answered with a SYN cookie in place of its listener.
     Cookie,
+    /// A segment of no connection that brought no good SYN cookie to a listener that expects some. The device
+    /// dropped it.
+    WrongCookie,
 }
 
 impl TcpDrop {
@@ -52,6 +55,7 @@ impl TcpDrop {
         Self::NotAcceptable,
         Self::Backlog,
         Self::Cookie,
+        Self::WrongCookie,
     ];
 
     /// Returns the name used in tables and machine-readable output.
@@ -66,6 +70,7 @@ impl TcpDrop {
             Self::NotAcceptable => "tcp-not-acceptable",
             Self::Backlog => "tcp-backlog",
             Self::Cookie => "tcp-cookie",
+            Self::WrongCookie => "tcp-wrong-cookie",
         }
     }
 
@@ -84,6 +89,10 @@ impl TcpDrop {
             Self::NotAcceptable => "of a connection, but out of place: too old, or not by its peer",
             Self::Backlog => "a SYN, or the end of a handshake, that found the listener's queues full",
             Self::Cookie => "a SYN that the device answered with a SYN cookie, in place of its listener",
+            Self::WrongCookie => {
+                "of no connection, to a listener that expects SYN cookies, and brought no good one; dropped \
+                 by the device"
+            }
         }
     }
 }

@@ -1,11 +1,13 @@
 //! From the four-tuple of a segment to what is kept for it, at a cost that does not depend on how much is
 //! kept.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
 use hashbrown::HashTable;
 
+use super::known::{KnownEnds, Records};
 use super::secret::Secret;
 use super::tuple::FourTuple;
 
@@ -58,6 +60,7 @@ pub struct Table<V> {
     /// The number of the piece that keeps its memory when its last entry has gone.
     spare: u32,
     limit: usize,
+    records: Records,
 }
 
 /// Slots with consecutive numbers, whose memory comes and goes together.
@@ -156,6 +159,10 @@ impl TupleHash {
         Self(secret.table_hash(tuple) as u32)
     }
 
+    pub(super) const fn bits(self) -> u32 {
+        self.0
+    }
+
     /// As `hashbrown` wants it: from the lowest bits on it takes the bucket, from the highest what tells
     /// entries of neighbouring buckets apart.
     const fn spread(self) -> u64 {
@@ -208,6 +215,7 @@ impl<V> Table<V> {
             bare: Vec::new(),
             spare: NONE,
             limit,
+            records: Records::new(),
         }
     }
 
@@ -269,6 +277,7 @@ impl<V> Table<V> {
         let hash_at =
             |&place: &u32| place_in(pieces, place).map_or(0, |slot| TupleHash(slot.hash_or_next).spread());
         self.places.insert_unique(hash.spread(), id.index, hash_at);
+        self.records.add(hash);
         Ok(id)
     }
 
@@ -293,7 +302,23 @@ impl<V> Table<V> {
 
     fn remove_place(&mut self, hash: TupleHash, id: Id) -> bool {
         let place = self.places.find_entry(hash.spread(), |&place| place == id.index);
-        place.map(|place| place.remove()).is_ok()
+        let is_removed = place.map(|place| place.remove()).is_ok();
+        if is_removed {
+            self.records.remove(hash);
+        }
+        is_removed
+    }
+
+    /// Makes `record` follow the entries that a tuple leads to, those that are there already included.
+    pub(super) fn follow(&mut self, record: &Arc<dyn KnownEnds>) {
+        if self.records.follow(record) {
+            self.hashes().for_each(|hash| record.add(hash.bits()));
+        }
+    }
+
+    /// Returns the hash of each entry that a tuple leads to.
+    fn hashes(&self) -> impl Iterator<Item = TupleHash> {
+        self.places.iter().filter_map(|&place| Some(TupleHash(self.place(place)?.hash_or_next)))
     }
 
     /// Frees the place of an entry whose value `take` takes.
@@ -469,6 +494,14 @@ impl<V> Table<V> {
             (self.pieces.len() - 1) as u32
         });
         self.roomy.insert(number);
+    }
+}
+
+impl<V> Drop for Table<V> {
+    fn drop(&mut self) {
+        if !self.records.is_empty() {
+            self.hashes().for_each(|hash| self.records.remove(hash));
+        }
     }
 }
 

@@ -154,8 +154,9 @@ pub(super) struct Emulator {
     cpu: Option<usize>,
     real_time: RealTime,
     ports: [Port; 2],
-    /// The places of their descriptors in the halt. The first descriptor there is the stop's.
-    watched: [Option<usize>; 2],
+    /// The descriptors of their devices: the number of each, and its place in the halt. A link in memory has
+    /// none. The first descriptor in the halt is the stop's.
+    watched: [Vec<(usize, usize)>; 2],
     pool: Pool,
     /// The bytes of the pool's buffers, and the number of frames that have memory.
     buffer_bytes: usize,
@@ -188,7 +189,7 @@ impl Emulator {
             cpu: options.cpu,
             real_time: options.real_time,
             ports,
-            watched: [None; 2],
+            watched: [Vec::new(), Vec::new()],
             pool: Pool::with_limit(options.memory_pkts),
             buffer_bytes: BUFFER_BYTES,
             memory_pkts: options.memory_pkts,
@@ -217,11 +218,10 @@ impl Emulator {
     pub(super) fn take_device(&mut self, port: usize, mut device: Box<dyn Device>) -> io::Result<()> {
         self.fit(device.properties().mtu)?;
         device.attach(&mut self.pool).map_err(io::Error::other)?;
-        // One ring, so one descriptor.
-        for (_, fd) in device.info().descriptors.list() {
-            match self.watched[port] {
-                Some(index) => self.halt.replace(index, fd),
-                None => self.watched[port] = Some(self.halt.watch(fd)),
+        for (number, fd) in device.info().descriptors.list() {
+            match self.watched[port].iter().find(|(other, _)| *other == number) {
+                Some(&(_, index)) => self.halt.replace(index, fd),
+                None => self.watched[port].push((number, self.halt.watch(fd))),
             }
         }
         self.ports[port].take_device(device);
@@ -237,7 +237,7 @@ impl Emulator {
         }
         self.buffer_bytes = bytes;
         self.pool = Pool::of_buffers(bytes, self.memory_pkts);
-        let devices = self.ports.iter_mut().zip(self.watched).filter(|(_, watched)| watched.is_some());
+        let devices = self.ports.iter_mut().zip(&self.watched).filter(|(_, watched)| !watched.is_empty());
         for interface in devices.filter_map(|(port, _)| port.interface.as_mut()) {
             interface.attach(&mut self.pool).map_err(io::Error::other)?;
         }
@@ -343,12 +343,10 @@ impl Emulator {
     fn look(&mut self, until: Instant) -> io::Result<Woken> {
         let woken = self.halt.until(&self.clock, until)?;
         self.asked = self.clock.now();
-        for (port, watched) in self.ports.iter_mut().zip(self.watched) {
-            if let (Some(interface), Some(index)) = (&mut port.interface, watched)
-                && self.halt.is_readable(index)
-            {
-                interface.set_readable(0);
-            }
+        for (port, watched) in self.ports.iter_mut().zip(&self.watched) {
+            let Some(interface) = &mut port.interface else { continue };
+            let readable = watched.iter().filter(|(_, index)| self.halt.is_readable(*index));
+            readable.for_each(|(number, _)| interface.set_readable(*number));
         }
         Ok(woken)
     }

@@ -2,14 +2,18 @@
 
 use evenkeel::raw::cable::{self, End};
 use evenkeel::raw::device::{
-    Device, DeviceChange, DeviceSpec, LinkError, Packet, PacketOptions, Tap, TapOptions, device_now,
+    Device, DeviceChange, DeviceSpec, Interface as _, LinkError, Packet, PacketOptions, Tap, TapOptions, Xdp,
+    XdpOptions, device_now,
 };
 
 use super::emulator::Remote;
+use super::run::WanError;
 use crate::link_plan::Link;
 
 /// The number of frames in a ring, enough while the machine gives the thread's core to others.
 pub(super) const RING_PKTS: usize = 8_192;
+/// The most frames that the ring of an AF_XDP socket holds.
+const XDP_RING_PKTS: usize = 4_096;
 
 /// Creates a cable of that name. Returns its far end, which has `number`, and its near end, which has the
 /// next number.
@@ -25,8 +29,27 @@ pub(super) fn packet(name: &str) -> Result<Box<dyn Device>, LinkError> {
     Ok(Box::new(Packet::open(name, &options)?))
 }
 
+/// Opens a network interface through AF_XDP. All its frames are taken, to whichever station they are.
+fn xdp(link: &Link, queues: &[u32]) -> Result<Box<dyn Device>, WanError> {
+    let options = XdpOptions {
+        ring_pkts: XDP_RING_PKTS,
+        queues: queues.to_vec(),
+        everything: true,
+        ..XdpOptions::default()
+    };
+    let name = link.device.interface().unwrap_or_default();
+    let device = Xdp::open(name, &options)?;
+    match device.properties().queues {
+        0..=1 => Ok(Box::new(device)),
+        several => Err(WanError::Links(format!(
+            "{name} has {several} queues, and of frames in several queues nobody knows which came first: \
+             ethtool -L {name} combined 1, or xdp:{name}@0 if all frames come by that one"
+        ))),
+    }
+}
+
 /// Opens the device of a link.
-pub(super) fn open(link: &Link) -> Result<Box<dyn Device>, LinkError> {
+pub(super) fn open(link: &Link) -> Result<Box<dyn Device>, WanError> {
     Ok(match &link.device {
         DeviceSpec::Tap(device) => {
             let kernel_addresses = link.kernel_addresses.clone();
@@ -34,9 +57,9 @@ pub(super) fn open(link: &Link) -> Result<Box<dyn Device>, LinkError> {
             Box::new(Tap::open(&device.name, &options)?)
         }
         DeviceSpec::Packet(device) => packet(&device.name)?,
+        DeviceSpec::Xdp(device) => xdp(link, &device.queues)?,
         // A link of another kind has been refused.
-        DeviceSpec::Xdp(device) => return Err(LinkError::BadName { name: device.to_string() }),
-        DeviceSpec::Pcap(path) => return Err(LinkError::BadName { name: path.display().to_string() }),
+        DeviceSpec::Pcap(path) => return Err(LinkError::BadName { name: path.display().to_string() }.into()),
     })
 }
 

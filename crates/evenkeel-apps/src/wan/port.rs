@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use evenkeel::raw::device::{Burst, Device, DeviceInfo, Interface, Refusal, Seen, Status};
+use evenkeel::raw::drops::{LinkDrop, Reason};
 use evenkeel::raw::frame::{Frame, Metadata, Pool};
 use evenkeel::raw::time::{Clock, Duration, Instant};
 use evenkeel_wan::{Path, Rng, Settings};
@@ -14,6 +15,9 @@ use crate::latency::Histogram;
 const OUT_PKTS: usize = 256;
 /// The most frames given to a device at a time.
 const BATCH_PKTS: usize = 64;
+
+/// The reason for which an XDP program drops a frame that is longer than its device's MTU allows.
+const TOO_LONG: Reason = Reason::Link(LinkDrop::TooLong);
 
 /// A frame on its way.
 pub(super) struct InFlight(Frame);
@@ -138,10 +142,14 @@ impl Port {
             *frames += self.status.refused_for(reason);
         }
         let in_ring = self.interface.as_ref().map_or(0, |interface| interface.queue(0).missed());
+        let before_ring = self.interface.as_ref().map_or_else(Vec::new, |interface| interface.dropped());
+        let dropped = |is_such: fn(&Reason) -> bool| -> u64 {
+            before_ring.iter().filter(|(reason, _)| is_such(reason)).map(|(_, frames)| frames).sum()
+        };
         // The ring counts these, too.
         let too_long = self.status.too_long();
-        let missed = missed + in_ring.saturating_sub(too_long);
-        Lost { refused, missed, oversized: oversized + too_long }
+        let missed = missed + in_ring.saturating_sub(too_long) + dropped(|reason| *reason != TOO_LONG);
+        Lost { refused, missed, oversized: oversized + too_long + dropped(|reason| *reason == TOO_LONG) }
     }
 
     /// Returns the number of frames that wait for the device.

@@ -58,8 +58,8 @@ impl Wan {
                 DeviceSpec::Tap(device) | DeviceSpec::Packet(device) if device.queues > 1 => {
                     "of frames in several rings nobody knows which came first: without queues="
                 }
-                DeviceSpec::Xdp(_) => {
-                    "xdp: takes frames to one hardware address, and the emulator passes those to any: packet:"
+                DeviceSpec::Xdp(device) if device.queues.len() > 1 => {
+                    "of frames in several queues nobody knows which came first: one queue"
                 }
                 _ => continue,
             };

@@ -410,6 +410,12 @@ impl Channel {
         self.rings.iter_mut().for_each(|(_, ring)| ring.answer_syns(now));
     }
 
+    /// Lets interfaces drop segments for the channel's rings that bring no good cookie, for some seconds
+    /// after `now`, or no longer.
+    pub(crate) fn refuse_acks(&mut self, now: Option<Instant>) {
+        self.rings.iter_mut().for_each(|(_, ring)| ring.refuse_acks(now));
+    }
+
     /// Returns the number of SYNs that interfaces have answered since the last call.
     pub(crate) fn take_answered_syns(&mut self) -> u64 {
         let all = self.rings.iter().map(|(_, ring)| ring.answered_syns()).sum();

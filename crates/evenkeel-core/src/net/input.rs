@@ -220,7 +220,7 @@ impl Net {
         let stays = match segments_for {
             Some(SegmentKind::Syns(socket)) => !self.activation().answer_syns(id, socket, now),
             Some(SegmentKind::Handshakes(socket)) => {
-                self.activation().expect_cookies(socket, now);
+                self.activation().refuse_acks(id, socket, now);
                 false
             }
             _ => false,

@@ -54,6 +54,8 @@ struct Ring {
     missed: u64,
     /// The host's time at which it last let the adaptor answer SYNs.
     answers: Option<Instant>,
+    /// The host's time at which it last let the adaptor drop segments of no connection.
+    refuses: Option<Instant>,
     /// SYNs that were answered.
     answered: u64,
 }
@@ -110,6 +112,12 @@ impl Adaptor {
     /// Returns when the host last let the adaptor answer the SYNs of a channel; `None` if it must not.
     pub(crate) fn answers(&self, channel: ChannelId) -> Option<Instant> {
         self.rings.get(&channel).unwrap().answers
+    }
+
+    /// Returns when the host last let the adaptor drop segments of no connection for a channel; `None` if it
+    /// must not.
+    pub(crate) fn refuses(&self, channel: ChannelId) -> Option<Instant> {
+        self.rings.get(&channel).unwrap().refuses
     }
 
     /// Counts SYNs of a channel as answered.
@@ -246,6 +254,10 @@ impl RxQueue for NicRing {
 
     fn answer_syns(&mut self, now: Option<Instant>) {
         self.with(|ring| ring.answers = now);
+    }
+
+    fn refuse_acks(&mut self, now: Option<Instant>) {
+        self.with(|ring| ring.refuses = now);
     }
 
     fn answered_syns(&self) -> u64 {

@@ -16,6 +16,7 @@ use evenkeel_core::interface::{
 };
 use evenkeel_core::offload::Offload;
 use evenkeel_core::refuser::Refuser;
+use evenkeel_core::tcp::KnownEnds;
 use evenkeel_core::wire::IpAddress;
 
 use super::dump::Dump;
@@ -285,6 +286,10 @@ impl Demultiplexer for RecordedDemultiplexer {
 
     fn update(&mut self, change: Change) {
         self.inner.update(change);
+    }
+
+    fn known_ends(&self) -> Option<Arc<dyn KnownEnds>> {
+        self.inner.known_ends()
     }
 
     fn has_interrupt(&self) -> bool {

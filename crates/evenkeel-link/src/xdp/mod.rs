@@ -13,6 +13,7 @@
 //! | `queue.rs`, `transmit.rs` | the receive and the transmit side of a device's queue |
 //! | `buffers.rs`, `gather.rs` | frames in several chunks of memory: large MTUs |
 //! | `marks.rs` | how full each receive ring is, for the XDP program |
+//! | `known.rs` | the ends of the host's connections, for the XDP program |
 //! | `rings.rs` | channels with rings of their own: the demultiplexer |
 //! | `offload.rs`, `features.rs` | packets that the program forwards; devices by which it can |
 //! | `witness.rs`, `inspection.rs` | noticing the end of the device and of the program |
@@ -34,6 +35,7 @@ mod buffers;
 mod features;
 mod gather;
 mod inspection;
+mod known;
 mod marks;
 mod offload;
 mod program;

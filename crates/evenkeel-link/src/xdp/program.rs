@@ -20,6 +20,7 @@ pub(crate) use self::table::Sharing;
 use self::table::Table;
 pub(super) use self::table::{End, end, octets};
 use super::buffers::Buffers;
+use super::known::Known;
 use super::marks::{Mark, Marks, SLOTS};
 use crate::bpf::{error_of, missing, take_array, take_map};
 use crate::error::LinkError;
@@ -54,14 +55,18 @@ impl Taken {
 }
 
 /// The reasons for which the program drops a frame, by their numbers.
-const REASONS: [Reason; 6] = [
+const REASONS: [Reason; 7] = [
     Reason::Link(LinkDrop::UnknownEtherType),
     Reason::Ip(IpDrop::Malformed),
     Reason::Ip(IpDrop::NotLocal),
     Reason::Link(LinkDrop::UnusedQueue),
     Reason::Link(LinkDrop::TooLong),
     Reason::Tcp(TcpDrop::Cookie),
+    Reason::Tcp(TcpDrop::WrongCookie),
 ];
+
+/// The operation that maps of the program become memory of this process by, in errors.
+const MAP_MEMORY: &str = "map the memory of the XDP program";
 
 /// The place where a program gets its frames.
 #[derive(Debug)]
@@ -80,6 +85,7 @@ pub(crate) struct Program {
     sockets: XskMap<MapData>,
     counters: PerCpuArray<MapData, u64>,
     marks: Arc<Marks>,
+    known: Arc<Known>,
     table: Table,
 }
 
@@ -120,6 +126,7 @@ impl Program {
             sockets: take_map(&mut object, "sockets")?,
             counters: take_map(&mut object, "counters")?,
             marks: Self::marks(&mut object)?,
+            known: Self::known(&mut object)?,
             table: Table::new(&mut object, sharing)?,
             place: Place::Device(None),
             object,
@@ -130,7 +137,17 @@ impl Program {
     fn marks(object: &mut Ebpf) -> Result<Arc<Marks>, LinkError> {
         let (arrivals, limits) = (take_array(object, "arrivals")?, take_array(object, "marks")?);
         let marks = Marks::map(arrivals.fd().as_fd(), limits.fd().as_fd());
-        marks.map_err(|error| error_of("map the memory of the XDP program", error))
+        marks.map_err(|error| error_of(MAP_MEMORY, error))
+    }
+
+    fn known(object: &mut Ebpf) -> Result<Arc<Known>, LinkError> {
+        let known = take_array(object, "known")?;
+        Known::map(known.fd().as_fd()).map_err(|error| error_of(MAP_MEMORY, error))
+    }
+
+    /// Returns the record of the ends between which the host has connections.
+    pub(super) fn known_ends(&self) -> Arc<Known> {
+        Arc::clone(&self.known)
     }
 
     /// Makes the program the one of a host that shares its device with others, for the frames of these

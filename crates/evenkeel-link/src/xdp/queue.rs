@@ -223,6 +223,11 @@ impl RxQueue for Queue {
         self.received.mark.answer_syns(now, monotonic_nanos);
     }
 
+    /// The program does both, each for the rings of its kind.
+    fn refuse_acks(&mut self, now: Option<Instant>) {
+        self.answer_syns(now);
+    }
+
     fn answered_syns(&self) -> u64 {
         self.received.mark.answered()
     }

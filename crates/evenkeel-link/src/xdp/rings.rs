@@ -8,6 +8,7 @@ use evenkeel_core::demux::Change;
 use evenkeel_core::frame::Pool;
 use evenkeel_core::id::ChannelId;
 use evenkeel_core::interface::{Arrived, Burst, Demultiplexer, Effort, Opened, RxCounters, RxQueue};
+use evenkeel_core::tcp::KnownEnds;
 use evenkeel_core::time::Instant;
 use rustix::event::epoll;
 
@@ -236,6 +237,10 @@ impl Demultiplexer for Rings {
         let _ = self.with_program(|program| program.apply(change));
     }
 
+    fn known_ends(&self) -> Option<Arc<dyn KnownEnds>> {
+        Some(self.with_program(|program| program.known_ends()))
+    }
+
     fn has_interrupt(&self) -> bool {
         self.armed.load(Ordering::Relaxed) > 0 && self.own.iter().any(|own| own.bell.rings())
     }
@@ -294,6 +299,10 @@ impl RxQueue for ChannelRing {
 
     fn answer_syns(&mut self, now: Option<Instant>) {
         self.rings.iter_mut().for_each(|ring| ring.answer_syns(now));
+    }
+
+    fn refuse_acks(&mut self, now: Option<Instant>) {
+        self.rings.iter_mut().for_each(|ring| ring.refuse_acks(now));
     }
 
     fn answered_syns(&self) -> u64 {

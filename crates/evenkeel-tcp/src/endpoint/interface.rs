@@ -1,6 +1,7 @@
 //! An endpoint as its caller sees it: packets and time in; segments, deadlines and events out. `user.rs` has
 //! the calls of its user.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
@@ -10,6 +11,7 @@ use super::super::connection::{Connection, Info};
 use super::super::cookie::CookieOffer;
 use super::super::counters::{Counter, Counters};
 use super::super::drop::Fate;
+use super::super::known::KnownEnds;
 use super::super::listener::Listener;
 use super::super::secret::Secret;
 use super::super::segment::Flags;
@@ -179,6 +181,17 @@ impl<R: Copy> Endpoint<R> {
         self.state.leaves_strays
     }
 
+    /// Makes `record` follow between which ends there are connections, also half-open ones and those in
+    /// TIME-WAIT, as long as somebody else has the record, too.
+    pub fn record_ends(&mut self, record: &Arc<dyn KnownEnds>) {
+        let state = &mut self.state;
+        if state.records.follow(record) {
+            state.connections.follow(record);
+            state.time_wait.follow(record);
+            state.listeners.iter_mut().for_each(|listener| listener.follow(record));
+        }
+    }
+
     /// Returns whether there is a connection, which may be half-open, between these two ends.
     #[must_use]
     pub fn has(&self, tuple: &FourTuple) -> bool {
@@ -238,6 +251,14 @@ impl<R: Copy> Endpoint<R> {
         if let Some(listener) = self.state.listeners.get_mut(at) {
             listener.expect_cookies(cookies, now, &mut self.state.counters);
         }
+    }
+
+    /// Returns whether segments for a listener that belong to no connection, and bring no good cookie, get no
+    /// answer until `then`, because cookies are expected.
+    #[must_use]
+    pub fn refuses_acks_until(&self, at: &ListenAt, then: Instant) -> bool {
+        let expects = |listener: &Listener| listener.expects_cookies_until(then);
+        !self.state.leaves_strays && self.state.listeners.get(at).is_some_and(expects)
     }
 
     /// Returns the listener for a local address and port: that of the address, or of all addresses.

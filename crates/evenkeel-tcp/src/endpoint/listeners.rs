@@ -66,8 +66,8 @@ impl From<SocketAddr> for ListenAt {
     }
 }
 
-/// The listeners of a host. Their deadlines are in a timer wheel, so no operation but `iter` goes through
-/// all of them.
+/// The listeners of a host. Their deadlines are in a timer wheel, so no operation but `iter` and
+/// `iter_mut` goes through all of them.
 #[derive(Default)]
 pub(super) struct Listeners {
     by_place: BTreeMap<ListenAt, u32>,
@@ -226,6 +226,10 @@ impl Listeners {
             Some(at) => self.wheel.set(slot, at),
             None => _ = self.wheel.cancel(slot),
         }
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Listener> {
+        self.slots.iter_mut().flatten().map(|listening| &mut listening.listener)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&ListenAt, &Listener)> {

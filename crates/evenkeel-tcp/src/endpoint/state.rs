@@ -7,6 +7,7 @@ use core::net::IpAddr;
 use super::super::connection::{Config, Connection, Open};
 use super::super::counters::Counters;
 use super::super::isn::InitialSequence;
+use super::super::known::Records;
 use super::super::secret::Secret;
 use super::super::seq::SeqNumber;
 use super::super::table::{Id, Table};
@@ -50,6 +51,8 @@ pub(super) struct EndpointState<R> {
     pub(super) ended: Option<VecDeque<(Id, FourTuple)>>,
     /// Whether segments of no connection are left to other hosts.
     pub(super) leaves_strays: bool,
+    /// The devices that know between which ends there is state.
+    pub(super) records: Records,
     pub(super) counters: Counters,
 }
 
@@ -73,6 +76,7 @@ impl<R: Copy> EndpointState<R> {
             ports: Ports::default(),
             ended: None,
             leaves_strays: false,
+            records: Records::new(),
             counters: Counters::new(),
             config,
         }

@@ -93,6 +93,7 @@ impl<R: Copy> Endpoint<R> {
             ..*config
         };
         let mut listener = Listener::new(config, self.state.secret, self.state.numbers);
+        self.state.records.iter().for_each(|record| listener.follow(&record));
         let own = || (config.fast_open > 0).then(|| FastOpenServer::new(self.state.secret, config.fast_open));
         if let Some(server) = fast_open.or_else(own) {
             listener.enable_fast_open(server);

@@ -251,6 +251,11 @@ impl Listener {
         self.cookies_until = now + SynCookies::LIFETIME;
     }
 
+    /// Returns whether cookies are expected until `then` at least.
+    pub(crate) fn expects_cookies_until(&self, then: Instant) -> bool {
+        then < self.cookies_until
+    }
+
     /// Returns whether the segment brings back a good cookie.
     pub(crate) fn brings_cookie(&self, arrival: &Arrival<'_>) -> bool {
         let header = &arrival.segment.header;

@@ -6,6 +6,7 @@ mod opening;
 mod syn_received;
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::fmt;
 
 use self::accept_queue::AcceptQueue;
@@ -13,6 +14,7 @@ use super::cookie::SynCookies;
 use super::counters::{Counter, Counters};
 use super::fast_open::FastOpenServer;
 use super::isn::InitialSequence;
+use super::known::KnownEnds;
 use super::options::{Cookie, Options, Timestamps};
 use super::queue::{Place, Queue, Waits};
 use super::secret::Secret;
@@ -261,6 +263,11 @@ impl Listener {
     #[must_use]
     pub const fn config(&self) -> &ListenerConfig {
         &self.config
+    }
+
+    /// Makes `record` follow which connections are half-open.
+    pub(crate) fn follow(&mut self, record: &Arc<dyn KnownEnds>) {
+        self.half_open.follow(record);
     }
 
     /// Accepts data in SYNs (RFC 7413).

@@ -1,9 +1,11 @@
 //! Connections in TIME-WAIT, of which a small remainder is kept.
 
+use alloc::sync::Arc;
 use core::fmt;
 
 use super::counters::{Counter, Counters};
 use super::isn::InitialSequence;
+use super::known::KnownEnds;
 use super::options::{Options, Timestamps};
 use super::queue::{Place, Queue, Waits};
 use super::secret::Secret;
@@ -102,6 +104,11 @@ impl TimeWait {
     #[must_use]
     pub const fn new(config: TimeWaitConfig, secret: Secret, numbers: InitialSequence) -> Self {
         Self { table: Table::new(secret, config.connections), queue: Queue::new(config.wait), numbers }
+    }
+
+    /// Makes `record` follow which connections are in TIME-WAIT.
+    pub(super) fn follow(&mut self, record: &Arc<dyn KnownEnds>) {
+        self.table.follow(record);
     }
 
     /// Moves a connection to TIME-WAIT. It waits from now on. If there are too many, the one that has

@@ -7,7 +7,9 @@ use evenkeel::raw::tcp::{Flags, FourTuple, Header, Options, Segment, SeqNumber};
 use super::*;
 
 const PORT: u16 = 80;
-/// The SYNs of a flood: as many as the ring of a listener holds at most.
+/// The place of drops by the XDP program.
+const PLACE: &str = "demultiplexer on the interface";
+/// The segments of a flood: as many as the ring of a listener holds at most.
 const FLOOD: u16 = 1024;
 const OURS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2)), IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2))];
@@ -27,15 +29,16 @@ fn open_with_v6() -> Net {
     Net::builder().link("xdp:ek0").address("10.77.0.2/24").address("fd77::2/64").open().unwrap()
 }
 
-/// Returns a SYN to our port of IPv4, from an address that no host has.
-fn spoofed(to: [u8; 6], number: u16) -> Vec<u8> {
+/// Returns a segment to our port of IPv4, from an address that no host has.
+fn spoofed(to: [u8; 6], flags: Flags, number: u16) -> Vec<u8> {
     let (from, ours) = (Ipv4Addr::new(10, 78, 0, 9), Ipv4Addr::new(10, 77, 0, 2));
     let tuple = FourTuple::new((from, 1024 + number), (ours, PORT));
     let header = Header {
         source: tuple.local.port,
         destination: PORT,
         seq: SeqNumber::new(u32::from(number) << 8),
-        flags: Flags::SYN,
+        ack: SeqNumber::new(u32::from(number) << 16),
+        flags,
         window: 1000,
         options: Options { mss: Some(1460), ..Options::default() },
         ..Header::default()
@@ -66,7 +69,7 @@ fn connect_flooded(net: &Net, raw: &mut kernel::Raw, ours: [u8; 6], to: IpAddr) 
     // The host takes a SYN, and with that has the program answer others.
     echo(&mut KernelStream::connect((to, PORT)).unwrap());
     net.raw(|_| {
-        (0..FLOOD).for_each(|number| raw.send(1, &spoofed(ours, number)));
+        (0..FLOOD).for_each(|number| raw.send(1, &spoofed(ours, Flags::SYN, number)));
         KernelStream::connect_timeout(&SocketAddr::new(to, PORT), SOON).ok()
     })
 }
@@ -82,23 +85,43 @@ fn connections_open_while_a_flood_of_syns_fills_the_ring_of_the_listener() {
         let listener = TcpListener::bind(&net, ("::", PORT)).unwrap();
         thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
-                let mut buffer = [0; 100];
-                while let Ok(len @ 1..) = (&stream).read(&mut buffer) {
-                    (&stream).write_all(&buffer[..len]).unwrap();
-                }
+                thread::spawn(move || {
+                    let mut buffer = [0; 100];
+                    while let Ok(len @ 1..) = (&stream).read(&mut buffer) {
+                        (&stream).write_all(&buffer[..len]).unwrap();
+                    }
+                });
             }
         });
         let mut raw = kernel::Raw::open();
-        for to in OURS {
+        let mut streams = OURS.map(|to| {
             let mut stream = (0..5).find_map(|_| connect_flooded(&net, &mut raw, ours, to)).unwrap();
             echo(&mut stream);
-        }
+            stream
+        });
+        // Now cookies are in use, and segments that bring none back are dropped.
+        let dropped = |reason: &str| {
+            let snapshot = net.snapshot();
+            let mut drops = snapshot.drops.iter().filter(|drop| drop.place == PLACE);
+            drops.find(|drop| drop.reason == reason).map_or(0, |drop| drop.frames)
+        };
+        let flood = |raw: &mut kernel::Raw| {
+            // The host takes one, and with that has the program drop others.
+            raw.send(1, &spoofed(ours, Flags::ACK, 0));
+            echo(&mut KernelStream::connect((OURS[0], PORT)).unwrap());
+            net.raw(|_| (0..FLOOD).for_each(|number| raw.send(1, &spoofed(ours, Flags::ACK, number))));
+            dropped("tcp-wrong-cookie")
+        };
+        let refused = (0..5).map(|_| flood(&mut raw)).find(|refused| *refused > 0);
+        // The ring was half full at most.
+        assert!(refused.is_some_and(|refused| refused >= u64::from(FLOOD) / 2), "{refused:?}");
+        streams.iter_mut().for_each(echo);
+        OURS.into_iter().for_each(|to| echo(&mut KernelStream::connect((to, PORT)).unwrap()));
         let snapshot = net.snapshot();
         snapshot.check().unwrap();
-        let cookies = snapshot.drops.iter().find(|drop| drop.reason == "tcp-cookie").unwrap();
-        assert_eq!(cookies.place, "demultiplexer on the interface");
         // The ring was half full at most, once for each address.
-        assert!(cookies.frames >= u64::from(FLOOD) / 2, "{}", cookies.frames);
+        let cookies = dropped("tcp-cookie");
+        assert!(cookies >= u64::from(FLOOD) / 2, "{cookies}");
         net.check().unwrap();
     });
 }

@@ -139,11 +139,19 @@ pub(crate) const GUIDE: Guide = Guide {
     sections: &[
         Section {
             heading: "Links",
-            blocks: &[Block::Terms(&[
-                texts::PACKET,
-                texts::TAP,
-                ("...,kernel=A/N", "tap: with the address A and prefix length N for the kernel's end."),
-            ])],
+            blocks: &[
+                Block::Terms(&[
+                    texts::PACKET,
+                    texts::TAP,
+                    texts::XDP,
+                    ("...,kernel=A/N", "tap: with the address A and prefix length N for the kernel's end."),
+                ]),
+                Block::Text(
+                    "With xdp: the emulator takes all frames of the interface from the kernel, and the \
+                     interface must have one queue. Only packet: has the kernel's time stamps. A frame of \
+                     another link arrives when the emulator takes it.",
+                ),
+            ],
         },
         Section {
             heading: "Directions",

@@ -3,6 +3,7 @@
 use crate::channel::SegmentKind;
 use crate::config::Config;
 use crate::id::{ChannelId, ProcessId, QueueId, SocketId};
+use crate::interface::CONSENT;
 use crate::poll::{Gate, Poller};
 use crate::ready::{Kinds, kinds_of};
 use crate::rx::Receive;
@@ -106,6 +107,17 @@ impl Activation<'_> {
             self.expect_cookies(socket, now);
         }
         accepts
+    }
+
+    /// Lets interfaces drop segments for a channel that the listener would refuse, because they bring no good
+    /// cookie.
+    pub(crate) fn refuse_acks(&mut self, id: ChannelId, socket: SocketId, now: Instant) {
+        self.expect_cookies(socket, now);
+        let Some(Descriptor::Listener(listener)) = self.sockets.descriptors.get(socket) else { return };
+        let refuses = self.tcp.endpoint.refuses_acks_until(&listener.at, now + 2 * CONSENT);
+        if let Some(channel) = self.rx.channels.get_mut(id).filter(|channel| channel.has_rings()) {
+            channel.refuse_acks(refuses.then_some(now));
+        }
     }
 
     /// Has a listener expect the cookies with which interfaces have answered its SYNs.

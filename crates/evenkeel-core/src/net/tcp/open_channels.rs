@@ -42,6 +42,8 @@ impl TcpChannels<'_> {
     pub(crate) fn adapt_endpoint(&mut self) {
         if self.below.links.has_demultiplexer() {
             self.tcp.endpoint.report_ends();
+            let records = self.below.links.demultiplexers().filter_map(|(_, it)| it.known_ends());
+            records.for_each(|record| self.tcp.endpoint.record_ends(&record));
         }
         if self.fills_channels() {
             let most = self.below.config.window_held_max();

@@ -191,14 +191,32 @@ impl Slots {
     }
 }
 
+/// The segments in a ring for which the program uses cookies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CookiesFor {
+    /// SYNs, which it answers.
+    Syns,
+    /// Segments of no connection, which it refuses if they bring no good one.
+    Others,
+}
+
+impl CookiesFor {
+    const fn usage(self) -> Use {
+        match self {
+            Self::Syns => Use::Opening,
+            Self::Others => Use::Other,
+        }
+    }
+}
+
 /// The parameters of SYN-ACKs with cookies in a map: `struct offer` of `cookies.h`.
 type Offer = [u8; 32];
 
-/// No offer: no SYN is answered.
+/// No offer: no SYN is answered, and no segment refused.
 const NO_OFFER: Offer = [0; 32];
 
 /// Returns the value of an offer on a device that takes packets of at most `mtu` bytes.
-fn offer_on(mtu: usize, offer: &CookieOffer) -> Offer {
+fn offer_on(mtu: usize, cookies_for: CookiesFor, offer: &CookieOffer) -> Offer {
     /// Bytes of the headers of IP and TCP, for each family.
     const HEADERS: [usize; 2] = [40, 60];
     let mut value = NO_OFFER;
@@ -212,6 +230,7 @@ fn offer_on(mtu: usize, offer: &CookieOffer) -> Offer {
     let flags = [offer.window_scale.is_some(), offer.sack_permitted, offer.timestamps, offer.ecn];
     value[23..27].copy_from_slice(&flags.map(u8::from));
     value[27] = offer.hop_limit;
+    value[28] = u8::from(cookies_for == CookiesFor::Others);
     value
 }
 
@@ -250,10 +269,12 @@ pub(super) struct Table {
     ports: BTreeMap<(Use, u16), Port>,
     connections: BTreeMap<FourTuple, ChannelId>,
     slots: Slots,
-    /// The cookies with which SYNs for a channel are answered.
-    offers: BTreeMap<ChannelId, CookieOffer>,
+    /// The cookies with which SYNs for a channel are answered, or that others for it are to bring.
+    offers: BTreeMap<ChannelId, (CookiesFor, CookieOffer)>,
     mtu: usize,
-    /// Whether SYNs may be answered: this process has the clock that the program reads, and answers leave.
+    /// Whether cookies may be used: this process has the clock that the program reads.
+    has_clock: bool,
+    /// Whether SYNs may be answered: answers leave.
     answers_syns: bool,
 }
 
@@ -268,7 +289,8 @@ impl Table {
             slots: Slots::default(),
             offers: BTreeMap::new(),
             mtu: MTU_DEFAULT,
-            answers_syns: has_machine_clock(),
+            has_clock: has_machine_clock(),
+            answers_syns: true,
         };
         table.write_settings().map_err(refused)?;
         Ok(table)
@@ -339,8 +361,13 @@ impl Table {
             Change::Unbind(binding) => self.unbind(binding),
             Change::Connect(channel, port, peer) => self.connect(channel, port, peer),
             Change::AnswerSyns(channel, offer) => {
-                self.offers.insert(channel, offer);
-                self.write_offer(channel)
+                let others = self.others_of(channel).into_iter().map(|other| (other, CookiesFor::Others));
+                for (channel, cookies_for) in others.chain([(channel, CookiesFor::Syns)]).collect::<Vec<_>>()
+                {
+                    self.offers.insert(channel, (cookies_for, offer));
+                    self.write_offer(channel)?;
+                }
+                Ok(())
             }
             Change::AddAddress(address) => self.maps.addresses.insert(end(address.into(), 0), UNICAST, 0),
             Change::AddBroadcast(address) => self.maps.addresses.insert(end(address.into(), 0), BROADCAST, 0),
@@ -444,15 +471,32 @@ impl Table {
     /// Writes the offer of a channel that has a slot of its own.
     fn write_offer(&mut self, channel: ChannelId) -> Result<(), MapError> {
         let Some(&slot) = self.slots.0.get(&channel) else { return Ok(()) };
-        let offer = self.offers.get(&channel).filter(|_| self.answers_syns);
-        let offer = offer.map_or(NO_OFFER, |offer| offer_on(self.mtu, offer));
+        let is_used = |(cookies_for, _): &&(CookiesFor, _)| {
+            self.has_clock && (self.answers_syns || *cookies_for == CookiesFor::Others)
+        };
+        let offer = self.offers.get(&channel).filter(is_used);
+        let offer = offer.map_or(NO_OFFER, |(cookies_for, offer)| offer_on(self.mtu, *cookies_for, offer));
         self.maps.offers.set(slot, offer, 0)
     }
 
-    /// Forgets the offers of channels to which no SYN leads any more, after such a binding has gone.
+    /// Returns the channels of the segments of no connection to the places whose SYNs go to `syns`.
+    fn others_of(&self, syns: ChannelId) -> BTreeSet<ChannelId> {
+        let opening = self.ports.iter().filter(|((usage, _), _)| *usage == Use::Opening);
+        let places = opening.flat_map(|(&(_, number), port)| {
+            port.bound.iter().filter(|(_, channel)| **channel == syns).map(move |(place, _)| (number, place))
+        });
+        places
+            .filter_map(|(number, place)| self.ports.get(&(Use::Other, number))?.bound.get(place))
+            .copied()
+            .collect()
+    }
+
+    /// Forgets the offer of a channel to which no segment of its kind leads any more, after such a binding
+    /// has gone.
     fn forget_offers(&mut self, usage: Use) -> Result<(), MapError> {
         let leads = |channel| self.ports.iter().any(|((of, _), port)| *of == usage && port.has(channel));
-        let gone = self.offers.keys().find(|channel| usage == Use::Opening && !leads(**channel)).copied();
+        let of_usage = self.offers.iter().filter(|(_, (cookies_for, _))| cookies_for.usage() == usage);
+        let gone = of_usage.map(|(channel, _)| *channel).find(|channel| !leads(*channel));
         let Some(channel) = gone else { return Ok(()) };
         self.offers.remove(&channel);
         self.write_offer(channel)

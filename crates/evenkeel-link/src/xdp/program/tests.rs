@@ -23,6 +23,7 @@ mod cookies;
 mod frames;
 mod generated;
 mod offload;
+mod refused;
 mod verdicts;
 
 use frames::{arp, ethernet, extension, fragment_header, ipv4, ipv6, tcp, udp, v4, v6};
@@ -536,7 +537,7 @@ fn a_slot_without_socket_is_served_by_the_shared_ring_and_drops_are_counted() {
     let one = socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();
     pair.program.set_socket(0, 1, one.as_fd(), 64).unwrap();
     assert_eq!([&own, &other].map(|frame| pair.run("demux", frame)), [XDP_REDIRECT, XDP_DROP]);
-    assert_eq!(dropped(&pair.program), [0, 0, 0, 1, 0, 0]);
+    assert_eq!(dropped(&pair.program), [0, 0, 0, 1, 0, 0, 0]);
     pair.program.set_socket(0, 0, one.as_fd(), 64).unwrap();
     pair.program.remove_socket(0, 1);
     assert_eq!([&own, &other].map(|frame| pair.run("demux", frame)), [XDP_REDIRECT; 2]);
@@ -552,7 +553,7 @@ fn a_slot_without_socket_is_served_by_the_shared_ring_and_drops_are_counted() {
     }
     let passed = ipv6(v6(1), v6(2), 17, &[]).split_off(6);
     assert_eq!(pair.run("demux", &[&STRANGER.0, &passed[..]].concat()), XDP_PASS);
-    assert_eq!(dropped(&pair.program), [1, 2, 3, 3, 4, 0]);
+    assert_eq!(dropped(&pair.program), [1, 2, 3, 3, 4, 0, 0]);
     assert!(pair.program.set_socket(0, SLOTS * 16, one.as_fd(), 64).is_err(), "no such slot");
 }
 

@@ -1,6 +1,9 @@
 //! SYN cookies that a device has sent in place of a listener.
 
+use std::sync::Mutex;
+
 use super::*;
+use crate::KnownEnds;
 
 /// Returns the next segment that an endpoint sends.
 fn sent(end: &mut Endpoint, now: Instant) -> Vec<u8> {
@@ -84,4 +87,79 @@ fn a_device_gets_what_the_listener_would_say() {
     let without = ListenAt::any(81);
     end.listen(without, &ListenerConfig { syn_cookies: false, ..ListenerConfig::default() }, None).unwrap();
     assert_eq!(end.cookie_offer(&without, 64), None);
+}
+
+/// A record of a device: how many pairs of ends have each hash.
+#[derive(Debug, Default)]
+struct Record(Mutex<BTreeMap<u32, i32>>);
+
+impl Record {
+    fn change(&self, hash: u32, by: i32) {
+        let mut counts = self.0.lock().unwrap();
+        *counts.entry(hash).or_default() += by;
+        assert!(counts[&hash] >= 0);
+        counts.retain(|_, count| *count > 0);
+    }
+
+    fn hashes(&self) -> Vec<u32> {
+        self.0.lock().unwrap().keys().copied().collect()
+    }
+}
+
+impl KnownEnds for Record {
+    fn add(&self, hash: u32) {
+        self.change(hash, 1);
+    }
+
+    fn remove(&self, hash: u32) {
+        self.change(hash, -1);
+    }
+}
+
+/// Half-open connections, others, and those in TIME-WAIT are in the record of a device until they are gone.
+#[test]
+fn a_device_knows_between_which_ends_there_is_state() {
+    let config = EndpointConfig::default();
+    let mut world = World::listening(config, &ListenerConfig::default(), Faults::default(), 1);
+    let record = Arc::new(Record::default());
+    let shared: Arc<dyn KnownEnds> = Arc::<Record>::clone(&record);
+    (0..2).for_each(|_| world.ends[1].record_ends(&shared));
+    let tuple = FourTuple::new((SERVER, 80), (CLIENT, 50_000));
+    let hash = Secret::new([2; 16]).table_hash(&tuple) as u32;
+    let client = world.connect(50_000);
+    let now = world.now;
+    let syn = sent(&mut world.ends[0], now);
+    assert_eq!(record.hashes(), []);
+    world.ends[1].input(&syn, &FROM_CLIENT, now);
+    assert_eq!(record.hashes(), [hash], "it is half-open");
+    world.pass(Duration::from_secs(5));
+    let accepted = world.ends[1].accept(&HTTP).unwrap();
+    assert_eq!(record.hashes(), [hash], "it is established");
+    // A later device gets all that is there.
+    let later = Arc::new(Record::default());
+    let also: Arc<dyn KnownEnds> = Arc::<Record>::clone(&later);
+    world.ends[1].record_ends(&also);
+    assert_eq!(later.hashes(), [hash]);
+    drop(also);
+    let [_, server] = &mut world.ends;
+    server.close(accepted, world.now);
+    world.pass(Duration::from_millis(100));
+    world.ends[0].close(client, world.now);
+    world.pass(Duration::from_secs(1));
+    assert_eq!((world.ends[1].len(), world.ends[1].waiting()), (0, 1));
+    assert_eq!((record.hashes(), later.hashes()), (vec![hash], vec![hash]), "it is in TIME-WAIT");
+    world.pass(Duration::from_secs(61));
+    assert_eq!((record.hashes(), later.hashes()), (vec![], vec![]));
+    // A listener that goes takes its half-open connections with it, and a new one has the record, too.
+    for _ in 0..2 {
+        world.ends[1].input(&syn, &FROM_CLIENT, world.now);
+        assert_eq!((record.hashes(), later.hashes()), (vec![hash], vec![hash]));
+        world.ends[1].unlisten(&HTTP);
+        assert_eq!((record.hashes(), later.hashes()), (vec![], vec![]));
+        world.ends[1].listen(HTTP, &ListenerConfig::default(), None).unwrap();
+    }
+    // A device that is gone gets no more.
+    drop(later);
+    world.ends[1].input(&syn, &FROM_CLIENT, world.now);
+    assert_eq!((record.hashes(), Arc::strong_count(&shared)), (vec![hash], 2));
 }

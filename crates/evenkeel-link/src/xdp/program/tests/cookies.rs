@@ -18,7 +18,7 @@ use crate::clock::monotonic_nanos;
 /// The listener's channel and slot in [`bind_all`], and its port.
 const SYNS: ChannelId = ChannelId(4);
 const SLOT: u32 = 4;
-const PORT: u16 = 9;
+pub(super) const PORT: u16 = 9;
 const HOPS: u8 = 77;
 /// The number that a program returns to the kernel for an answer.
 const XDP_TX: u32 = 3;
@@ -26,22 +26,22 @@ const XDP_TX: u32 = 3;
 const HEADS: [usize; 2] = [34, 54];
 
 /// A run that takes so long was interrupted, and the program may no longer answer.
-const STOPPED: Duration = Duration::from_millis(500);
+pub(super) const STOPPED: Duration = Duration::from_millis(500);
 
 /// A listener, and the device on which its SYNs arrive.
 #[derive(Debug, Clone)]
-struct Listening {
-    secret: [u8; 16],
+pub(super) struct Listening {
+    pub(super) secret: [u8; 16],
     mtu: usize,
     config: tcp::Config,
     ecn: bool,
     /// The time of the host.
-    now: Instant,
+    pub(super) now: Instant,
 }
 
 impl Listening {
     /// Returns an endpoint in which it listens, with room for so many half-open connections.
-    fn endpoint(&self, syn_queue: usize) -> (Endpoint, ListenAt) {
+    pub(super) fn endpoint(&self, syn_queue: usize) -> (Endpoint, ListenAt) {
         let config =
             EndpointConfig { connection: Arc::new(self.config.clone()), ..EndpointConfig::default() };
         let mut endpoint = Endpoint::new(config, Secret::new(self.secret));
@@ -50,7 +50,7 @@ impl Listening {
         (endpoint, at)
     }
 
-    fn packet(&self, (source, destination): (IpAddr, IpAddr)) -> Packet {
+    pub(super) fn packet(&self, (source, destination): (IpAddr, IpAddr)) -> Packet {
         let mss = self.mtu as u16 - if source.is_ipv4() { 40 } else { 60 };
         Packet { source, destination, ecn: Ecn::NotCapable, mss }
     }
@@ -80,14 +80,14 @@ fn is_v4(frame: &[u8]) -> bool {
 }
 
 /// Returns the source and the destination of a packet.
-fn ends_of(frame: &[u8]) -> (IpAddr, IpAddr) {
+pub(super) fn ends_of(frame: &[u8]) -> (IpAddr, IpAddr) {
     let four = |at: usize| IpAddr::from(<[u8; 4]>::try_from(&frame[at..at + 4]).unwrap());
     let six = |at: usize| IpAddr::from(<[u8; 16]>::try_from(&frame[at..at + 16]).unwrap());
     if is_v4(frame) { (four(26), four(30)) } else { (six(22), six(38)) }
 }
 
 /// Returns the segment in a frame, without padding.
-fn segment_of(frame: &[u8]) -> &[u8] {
+pub(super) fn segment_of(frame: &[u8]) -> &[u8] {
     let len = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
     if is_v4(frame) { &frame[34..14 + len(16)] } else { &frame[54..54 + len(18)] }
 }
@@ -108,7 +108,7 @@ fn framed((from, to): (IpAddr, IpAddr), segment: &[u8]) -> Vec<u8> {
 }
 
 /// Writes the checksum of the header of IPv4.
-fn finish_v4(frame: &mut [u8]) {
+pub(super) fn finish_v4(frame: &mut [u8]) {
     if is_v4(frame) {
         frame[24..26].fill(0);
         let sum = Checksum::default().add(&frame[14..34]).finish();
@@ -117,7 +117,7 @@ fn finish_v4(frame: &mut [u8]) {
 }
 
 /// Writes the checksum of the segment: the whole one, or that of the pseudo-header alone.
-fn finish_tcp(frame: &mut [u8], whole: bool) {
+pub(super) fn finish_tcp(frame: &mut [u8], whole: bool) {
     let start = HEADS[usize::from(!is_v4(frame))];
     frame[start + 16..start + 18].fill(0);
     let (source, destination) = ends_of(frame);
@@ -213,7 +213,7 @@ fn syn() -> impl Strategy<Value = Syn> {
     )
 }
 
-fn listening() -> impl Strategy<Value = Listening> {
+pub(super) fn listening() -> impl Strategy<Value = Listening> {
     let config = (any::<[bool; 3]>(), select(vec![536_u16, 1_200, 1_440, 65_535])).prop_map(
         |([window_scaling, sack, timestamps], mss_max)| tcp::Config {
             window_scaling,
@@ -236,13 +236,13 @@ fn listening() -> impl Strategy<Value = Listening> {
 }
 
 /// A program with a listener, whose ring holds two frames.
-struct Device {
-    pair: Pair,
-    socket: OwnedFd,
+pub(super) struct Device {
+    pub(super) pair: Pair,
+    pub(super) socket: OwnedFd,
 }
 
 impl Device {
-    fn load() -> Option<Self> {
+    pub(super) fn load() -> Option<Self> {
         let mut pair = Pair::load(Sharing::Nothing)?;
         bind_all(&mut pair);
         let socket = socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();
@@ -250,7 +250,7 @@ impl Device {
     }
 
     /// Opens the listener's ring.
-    fn listen(&mut self, listening: &Listening) -> Mark {
+    pub(super) fn listen(&mut self, listening: &Listening) -> Mark {
         let (endpoint, at) = listening.endpoint(100);
         self.pair.program.set_mtu(listening.mtu).unwrap();
         let offer = endpoint.cookie_offer(&at, HOPS).unwrap();
@@ -259,7 +259,7 @@ impl Device {
     }
 
     /// Runs the program on a frame. Returns its verdict and the frame as it is then.
-    fn run(&self, frame: &[u8]) -> (u32, Vec<u8>) {
+    pub(super) fn run(&self, frame: &[u8]) -> (u32, Vec<u8>) {
         let xdp: &Xdp = self.pair.program.object.program("demux").unwrap().try_into().unwrap();
         let mut out = vec![0; frame.len() + 100];
         let options =
