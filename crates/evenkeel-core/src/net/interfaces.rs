@@ -9,9 +9,13 @@ use crate::link::AddInterfaceError;
 use crate::poll::Gate;
 use crate::receive::ReceivePath;
 use crate::rx::Rings;
+use crate::segmentation::Segmentation;
 use crate::stack::{Stack, buffer_bytes_for};
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpCidr};
+
+/// The number of large buffers of a host with an interface that takes large segments: 4 MiB.
+const LARGE_PKTS: usize = 64;
 
 /// Makes the buffers of a host large enough for the frames of an interface with this MTU.
 fn fit(pool: &mut Pool, stack: &mut Stack, mtu: usize) {
@@ -43,7 +47,7 @@ impl Net {
                 return Err(error);
             }
         };
-        let &Properties { address, mtu, .. } = interface.properties();
+        let &Properties { address, mtu, segmentation, .. } = interface.properties();
         let limit = self.config.transmit_queue_pkts();
         let gate = if self.config.paper_policies.output_feedback {
             self.rx.gate(limit, &self.config)
@@ -53,6 +57,7 @@ impl Net {
         let id = self.links.add(interface, demultiplexer, plan, gate, &self.config, &mut self.poller);
         let id = id.ok_or(AddInterfaceError::TooManyQueues)?;
         self.stack.add_interface(address, mtu);
+        self.offer_large(id, segmentation);
         self.offloads.set(id, offload);
         self.links.find_refuser(id);
         self.channels().update(Change::Hardware(address));
@@ -82,7 +87,7 @@ impl Net {
         }
         fit(&mut self.pool, &mut self.stack, interface.properties().mtu);
         interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
-        let &Properties { address: hardware, mtu, .. } = interface.properties();
+        let &Properties { address: hardware, mtu, segmentation, .. } = interface.properties();
         let offload = interface.offload();
         let Some(earlier) = self.links.replace(id, interface) else { return Ok(()) };
         let &Properties { address, buffers, .. } = earlier.properties();
@@ -95,6 +100,7 @@ impl Net {
         self.links.find_refuser(id);
         self.channels().open_all_allowances_on(id);
         self.stack.set_mtu(id, mtu);
+        self.offer_large(id, segmentation);
         self.with_stack(now, |stack, io| {
             stack.forget_neighbors(id, io);
             stack.set_hardware(id, hardware, io);
@@ -102,6 +108,14 @@ impl Net {
         });
         self.follow_addresses();
         Ok(())
+    }
+
+    /// Lets large segments leave by an interface that takes them, if there is memory for some.
+    fn offer_large(&mut self, id: InterfaceId, segmentation: Option<Segmentation>) {
+        let reserved = |pool: &mut Pool| pool.has_large() || pool.grow_large(LARGE_PKTS).is_ok();
+        let offered = segmentation.filter(|_| reserved(&mut self.pool));
+        self.stack.set_segmentation(id, offered);
+        self.links.set_segmentation(id, offered);
     }
 
     /// Reserves the buffers that another interface needs: its own, those of its transmit queue, and for each
