@@ -131,6 +131,32 @@ fn a_flooded_socket_takes_nothing_from_others_on_its_ring() {
     assert!(seen.flooded > 600, "its program has nearly all of the core: {seen:?}");
 }
 
+/// Frames of the flood come faster than its program takes them, and each step of that leaves time to look.
+/// The host does not: frames gather for several steps.
+#[test]
+fn frames_to_discard_gather_until_the_host_looks() {
+    let mut host = Host::of(Config::of(Architecture::SoftLrp), |sink| sink.compute = UNIT * 4);
+    host.run(LONG, 40, true);
+    let looks = |host: &Host| host.bench.done(Work::PollRound);
+    let (before, looks_before) = (host.counts(), looks(&host));
+    let mut others = 0;
+    for unit in 0..10_000 {
+        let mut frames = vec![udp(FLOODED, &[7; 18]); 4];
+        if unit % 10 == 0 {
+            frames.push(udp(QUIET, &[9; 18]));
+            others += 1;
+        }
+        host.bench.send(&frames);
+        host.bench.run(UNIT);
+    }
+    let (seen, looks) = (host.counts(), looks(&host) - looks_before);
+    let discarded = seen.discarded - before.discarded;
+    assert!(discarded > 20_000 && looks * 10 < discarded, "{discarded} frames in {looks} looks");
+    host.bench.run(Duration::from_millis(1));
+    let seen = host.counts();
+    assert_eq!((seen.shed - before.shed, seen.quiet.1 - before.quiet.1), (0, others));
+}
+
 /// The other socket loses next to nothing when a flood begins. A ring that overflows while it is paused
 /// carries no burst: it is paused once, and not again.
 #[test]

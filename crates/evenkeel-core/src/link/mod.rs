@@ -727,10 +727,13 @@ impl Links {
     /// section 6.4), and so does one that may go on while frames wait. Otherwise the source gets its
     /// interrupt back.
     pub(crate) fn finish_poll(&mut self, poller: &mut Poller<QueueId>, now: Instant) {
-        let Some(Polled { port, done, discarded, end, .. }) = self.polled.take() else { return };
+        let Some(Polled { port, done, discarded, full, end }) = self.polled.take() else { return };
         let more = end == End::UsedUp || (end == End::Open && self.waiting(port) > 0);
         if discarded > 0 && poller.takes_extra() && !self.keeps_up(port, done, more, now) {
             poller.keep_to_share();
+        }
+        if full.is_some() && !more {
+            poller.gather(port.source, now);
         }
         // Asking what the ring had no room for may take a system call.
         if !more && self.flags(port).is_some() {

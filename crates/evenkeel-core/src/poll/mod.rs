@@ -7,6 +7,7 @@ mod closed;
 mod cycle;
 mod discards;
 pub(crate) mod feedback;
+mod gathering;
 mod interval;
 mod lengths;
 mod limit;

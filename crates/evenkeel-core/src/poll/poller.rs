@@ -4,6 +4,7 @@ use super::closed::Inhibitions;
 use super::cycle::{Budget, CycleLimit};
 use super::discards::Discards;
 use super::feedback::{Gate, Inhibition, Resumes};
+use super::gathering::Gathering;
 use super::lengths::QueueShare;
 use super::limit::Limit;
 use super::order::{Order, TaskWeights, Tasks};
@@ -45,6 +46,7 @@ pub(crate) struct Poller<Q> {
     discards: Discards,
     /// The sources that are paused because discarding takes too much of the core.
     discarding: Sources,
+    gathering: Gathering,
     resumes: Resumes,
 }
 
@@ -76,6 +78,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
                 .collect(),
             discards: Discards::new(100),
             discarding: Sources::NONE,
+            gathering: Gathering::NONE,
             resumes: Resumes::default(),
         }
     }
@@ -144,7 +147,11 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     #[inline]
     pub(crate) fn throttled(&self) -> Sources {
         let limited = self.limits.iter().any(|limit| limit.is_reached());
-        if limited { self.inputs } else { self.inputs.and(self.queues.sources().union(self.discarding)) }
+        if limited {
+            return self.inputs;
+        }
+        let discarding = self.discarding.union(self.gathering.sources());
+        self.inputs.and(self.queues.sources().union(discarding))
     }
 
     /// Returns the sources that may interrupt.
@@ -339,6 +346,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         if self.discards.roll(now) {
             self.discarding = Sources::NONE;
         }
+        self.gathering.roll(now);
     }
 
     /// Returns when [`Poller::expire`] has something to do.
@@ -354,13 +362,14 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         if self.queues.is_empty() { Instant::NEVER } else { self.queues.next_deadline(self.slice()) }
     }
 
-    /// Returns when the next period of a reached limit begins, or when too costly discarding has been paid
-    /// for.
+    /// Returns when the next period of a reached limit begins, when too costly discarding has been paid for,
+    /// or when a pause to gather frames ends.
     #[must_use]
     #[inline]
     pub(crate) fn limit_deadline(&self) -> Instant {
         let discards =
             if self.discarding.is_empty() { Instant::NEVER } else { self.discards.next_deadline() };
+        let discards = discards.min(self.gathering.next_deadline());
         self.limits.iter().map(|limit| limit.next_deadline()).fold(discards, Instant::min)
     }
 
@@ -384,6 +393,12 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         let pays = self.discards.charge(source, elapsed, fair_percent);
         self.discarding = self.discards.throttled();
         pays
+    }
+
+    /// Looks at a source again only after a pause: frames of a full channel were found there, and more are to
+    /// gather until the next look.
+    pub(crate) fn gather(&mut self, source: SourceId, now: Instant) {
+        self.gathering.begin(source, now);
     }
 
     /// Returns whether discarding may take more than its share now.
@@ -411,6 +426,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         }
         self.discards.idle();
         self.discarding = Sources::NONE;
+        self.gathering = Gathering::NONE;
     }
 
     /// Returns how often input resumed, by reason.

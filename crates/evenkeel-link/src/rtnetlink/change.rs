@@ -1,4 +1,5 @@
-//! Requests about single entries of the kernel's tables: an address to add, a neighbour to resolve.
+//! Requests about single entries of the kernel's tables: an address to add, a neighbour to resolve, the XDP
+//! program of a device.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,6 +10,7 @@ use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkMessage, LinkXdp};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
@@ -18,8 +20,8 @@ use rustix::net::{RecvFlags, SendFlags, recv, sendto};
 
 use super::socket::open_socket;
 
-/// Room for an acknowledgement, which repeats the request.
-const ANSWER_BYTES: usize = 4 * 1024;
+/// Room for an acknowledgement, which repeats the request, and for all about one device.
+const ANSWER_BYTES: usize = 32 * 1024;
 
 /// Adds an address to the device with this index, and keeps its other addresses. The kernel also adds the
 /// route to the address's network. An address that the device already has stays.
@@ -66,6 +68,25 @@ pub(crate) fn resolve_neighbor(index: u32, address: IpAddress) -> io::Result<Opt
     Ok(known)
 }
 
+/// Returns the kernel's number for the XDP program of the device with this index; `None` if it has none.
+///
+/// # Errors
+/// The kernel has no such device.
+pub(crate) fn xdp_program(index: u32) -> io::Result<Option<u32>> {
+    let mut request = LinkMessage::default();
+    request.header.index = index;
+    let NetlinkPayload::InnerMessage(Message::NewLink(link)) = ask(Message::GetLink(request), 0)? else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    Ok(link.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::Xdp(about) => about.iter().find_map(|about| match about {
+            LinkXdp::ProgId(number) => Some(*number),
+            _ => None,
+        }),
+        _ => None,
+    }))
+}
+
 fn neighbor_of(index: u32, address: IpAddress) -> NeighbourMessage {
     let mut message = NeighbourMessage::default();
     let (family, destination) = match address {
@@ -108,7 +129,7 @@ fn ask(message: Message, flags: u16) -> io::Result<NetlinkPayload<Message>> {
     request.serialize(&mut bytes);
     let socket = open_socket(0, ANSWER_BYTES)?;
     sendto(&socket, &bytes, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
-    let mut answer = [0; ANSWER_BYTES];
+    let mut answer = vec![0; ANSWER_BYTES];
     let (len, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
     let answer = answer.get(..len).unwrap_or_default();
     let answer = NetlinkMessage::<Message>::deserialize(answer).map_err(io::Error::other)?;
@@ -127,5 +148,6 @@ mod tests {
         // Without the privilege the kernel returns EPERM before that.
         let error = add_address(u32::MAX >> 1, "10.77.0.1/24".parse().unwrap()).unwrap_err();
         assert!(matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EPERM)), "{error}");
+        assert_eq!(xdp_program(u32::MAX >> 1).unwrap_err().raw_os_error(), Some(libc::ENODEV));
     }
 }

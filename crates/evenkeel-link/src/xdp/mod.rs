@@ -15,7 +15,7 @@
 //! | `marks.rs` | how full each receive ring is, for the XDP program |
 //! | `rings.rs` | channels with rings of their own: the demultiplexer |
 //! | `offload.rs`, `features.rs` | packets that the program forwards; devices by which it can |
-//! | `witness.rs` | noticing the end of the device and of the program |
+//! | `witness.rs`, `inspection.rs` | noticing the end of the device and of the program |
 //! | `program.rs`, `program/` | the XDP program, `bpf/demux.c`; its copy of the host's table; several hosts |
 //!
 //! While a flood fills the ring of a listener, the program answers SYNs by SYN cookies: `bpf/cookies.h`.
@@ -33,6 +33,7 @@
 mod buffers;
 mod features;
 mod gather;
+mod inspection;
 mod marks;
 mod offload;
 mod program;
@@ -59,6 +60,7 @@ use rustix::event::epoll;
 
 use self::buffers::Buffers;
 use self::features::takes_redirected;
+use self::inspection::Inspection;
 use self::marks::{Mark, SLOTS};
 use self::offload::Forwarder;
 use self::program::{Program, Sharing, Spread, Taken};
@@ -76,6 +78,7 @@ use crate::device::{Descriptors, Device, DeviceInfo, IN_TRANSIT_PKTS, QUEUES_MAX
 use crate::error::LinkError;
 use crate::hardware::Address;
 use crate::netdev::{KernelCounters, NetDevice};
+use crate::rtnetlink::xdp_program;
 
 /// Options for opening a network device through AF_XDP.
 #[derive(Debug, Clone)]
@@ -117,6 +120,8 @@ impl Default for XdpOptions {
 const EVENTS: usize = QUEUES_MAX;
 /// The descriptor of the packet socket.
 const WITNESS: usize = EVENTS + 1;
+/// The descriptor of the timer by which the program is looked after.
+const INSPECTION: usize = WITNESS + 1;
 
 /// A network device of the kernel, as an interface whose frames an XDP program classifies.
 #[derive(Debug)]
@@ -133,6 +138,7 @@ pub struct Xdp {
     /// The program is detached with its last owner.
     program: Arc<Mutex<Program>>,
     witness: Witness,
+    inspection: Option<Inspection>,
     device: Arc<NetDevice>,
     _claim: Option<Arc<Claim>>,
 }
@@ -232,9 +238,13 @@ impl Opening<'_> {
         let claim = claim.map(Arc::new);
         let mut first = Some(witness);
         let finish = |part| {
-            // One host keeps the program of all attached. The others only notice the end of the device.
+            // The witness of one host sees frames that the program of all should have taken. The others only
+            // notice the end of the device.
             let witness = first.take().map_or_else(|| self.witness(self.kernel_address), Ok)?;
-            self.finish(part, witness, address, claim.clone())
+            let inspects = hosts > 1 || self.shares_mac(address);
+            let inspection =
+                inspects.then(Inspection::open).transpose().map_err(|source| self.fail(source))?;
+            self.finish(part, (witness, inspection), address, claim.clone())
         };
         parts.into_iter().map(finish).collect()
     }
@@ -285,7 +295,7 @@ impl Opening<'_> {
     fn finish(
         &self,
         part: Part,
-        witness: Witness,
+        (witness, inspection): (Witness, Option<Inspection>),
         address: EthernetAddress,
         claim: Option<Arc<Claim>>,
     ) -> Result<Xdp, LinkError> {
@@ -345,6 +355,7 @@ impl Opening<'_> {
             counters: KernelCounters::open(&self.device),
             program,
             witness,
+            inspection,
             device: Arc::clone(&self.device),
             _claim: claim,
         })
@@ -442,6 +453,7 @@ impl Interface for Xdp {
         match number {
             EVENTS => self.forget_events(),
             WITNESS => self.keep_attached(),
+            INSPECTION => self.inspect(),
             _ => {}
         }
     }
@@ -467,9 +479,24 @@ impl Xdp {
     /// Attaches the program again if the witness has seen that it may be detached.
     fn keep_attached(&mut self) {
         if self.witness.set_readable(&self.device, &self.status) {
-            let attached = self.lock_program().attach(self.device.name());
-            self.witness.record_attempt(attached.is_ok(), &self.status);
+            self.attach_again();
         }
+    }
+
+    /// Attaches the program again if the device, which is there, has it no longer.
+    fn inspect(&mut self) {
+        if !self.inspection.as_ref().is_some_and(Inspection::is_due) {
+            return;
+        }
+        let Ok(at_device) = xdp_program(self.index) else { return };
+        if self.lock_program().is_detached(at_device) {
+            self.attach_again();
+        }
+    }
+
+    fn attach_again(&mut self) {
+        let attached = self.lock_program().attach(self.device.name());
+        self.witness.record_attempt(attached.is_ok(), &self.status);
     }
 
     /// Takes what the rings of channels have reported. Which they are shows in memory.
@@ -493,6 +520,9 @@ impl Device for Xdp {
         let descriptors = Descriptors::new(self.queues.iter().map(|queue| Arc::clone(queue.socket())));
         descriptors.insert(EVENTS, Arc::clone(&self.events));
         descriptors.insert(WITNESS, Arc::clone(self.witness.socket()));
+        if let Some(inspection) = &self.inspection {
+            descriptors.insert(INSPECTION, Arc::clone(inspection.timer()));
+        }
         let program = Arc::downgrade(&self.program);
         DeviceInfo {
             descriptors,

@@ -14,7 +14,7 @@ use evenkeel_core::drop::{IpDrop, LinkDrop, Reason, TcpDrop};
 use evenkeel_core::id::ChannelId;
 
 pub(crate) use self::attached::Mode;
-use self::attached::{Attached, OBJECT, attach, load, xdp};
+use self::attached::{Attached, OBJECT, attach, load, number_of, xdp};
 pub(super) use self::spread::Spread;
 pub(crate) use self::table::Sharing;
 use self::table::Table;
@@ -152,6 +152,17 @@ impl Program {
                 Ok(mode)
             }
         }
+    }
+
+    /// Returns whether the program is attached as far as this process knows, while the device in fact has the
+    /// program with the number `at_device`, or none.
+    pub(super) fn is_detached(&mut self, at_device: Option<u32>) -> bool {
+        let number = match &self.place {
+            Place::Queues(spread, _) => spread.attached_number(),
+            Place::Device(None) => None,
+            Place::Device(Some(_)) => number_of(&mut self.object, self.name),
+        };
+        number.is_some() && number != at_device
     }
 
     /// Detaches the program: the kernel gets all frames again. Frames in rings stay there.

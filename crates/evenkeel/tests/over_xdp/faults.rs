@@ -11,7 +11,8 @@ use evenkeel_testing::{Place, Program, attempt, has_xdp, in_namespace, run, wait
 
 use super::kernel;
 
-const PROGRAMS: [Program; 3] = [("ip", "iproute2"), ("ping", "iputils-ping"), ("bpftool", "bpftool")];
+pub(super) const BPFTOOL: Program = ("bpftool", "bpftool");
+const PROGRAMS: [Program; 3] = [("ip", "iproute2"), ("ping", "iputils-ping"), BPFTOOL];
 
 /// A host with an echo service, under a flood of another socket, beside the kernel.
 struct Served {
@@ -106,14 +107,14 @@ fn after_each_fault_of_the_device_we_and_the_kernel_answer() {
 }
 
 /// Returns the number of the program on our end; `None` if there is none.
-fn program() -> Option<u32> {
+pub(super) fn program() -> Option<u32> {
     let shown = run("ip -details link show ek0");
     let after = shown.split("prog/xdp id ").nth(1)?;
     Some(after.split_whitespace().next().unwrap().parse().unwrap())
 }
 
 /// Detaches the program, as only the number of its link allows.
-fn detach() {
+pub(super) fn detach() {
     let ours = format!("prog {} ", program().unwrap());
     let links = run("bpftool link show");
     let link = links.lines().find(|line| format!("{line} ").contains(&ours)).unwrap();

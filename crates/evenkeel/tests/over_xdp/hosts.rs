@@ -16,6 +16,7 @@ use evenkeel::raw::receive::Architecture;
 use evenkeel_testing::{Program, attempt, has_xdp, in_namespace, pause, run, uninterrupted, wait_for};
 
 use super::PATIENCE;
+use super::faults::{BPFTOOL, detach, program};
 
 const PROGRAMS: [Program; 2] = [("ip", "iproute2"), ("ping", "iputils-ping")];
 
@@ -50,6 +51,23 @@ fn with_hosts(test: impl Fn(&[Net; 2]) + Copy + Send + 'static) {
             }
         });
     }
+}
+
+/// Each host looks after the program of all, also when the one that opened the device first is gone.
+#[test]
+fn the_last_host_attaches_a_detached_program_again() {
+    in_namespace(&[&PROGRAMS, &[BPFTOOL]], || {
+        if !has_xdp() {
+            return;
+        }
+        let [first, last] = open("xdp:ek0", Architecture::NiLrp);
+        drop(first);
+        assert!(program().is_some());
+        detach();
+        wait_for("the program", || program().is_some());
+        assert_eq!(last.failed_device(), None);
+        last.check().unwrap();
+    });
 }
 
 /// Returns the number of packets that hosts have handed over to each other.

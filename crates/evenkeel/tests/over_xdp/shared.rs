@@ -12,6 +12,7 @@ use evenkeel::raw::device::Address;
 use evenkeel::raw::receive::Architecture;
 use evenkeel_testing::{Place, Program, has_xdp, in_namespace, run, uninterrupted, wait_for};
 
+use super::faults::{BPFTOOL, detach, program};
 use super::{PATIENCE, kernel};
 
 const PROGRAMS: [Program; 2] = [("ip", "iproute2"), ("ping", "iputils-ping")];
@@ -75,6 +76,29 @@ fn the_kernel_and_the_host_serve_at_one_address() {
             assert_eq!(uninterrupted(|| socket.recv(&mut [0; 100])).unwrap(), 5);
         });
         [ours, theirs, echo].into_iter().for_each(|thread| thread.join().unwrap());
+        net.check().unwrap();
+    });
+}
+
+/// Frames to the kernel pass the program anyway, so none of them says that it is detached.
+#[test]
+fn a_detached_program_is_attached_again() {
+    in_namespace(&[&PROGRAMS, &[BPFTOOL]], || {
+        if !has_xdp() {
+            return;
+        }
+        let far = Place::new();
+        kernel::link(&far);
+        let net = open();
+        let socket = UdpSocket::bind(&net, (HERE, 7)).unwrap();
+        for _ in 0..2 {
+            detach();
+            assert_eq!(program(), None);
+            wait_for("the program", || program().is_some());
+        }
+        far.here(|| KernelSocket::bind((FAR, 0)).unwrap().send_to(b"after", (HERE, 7)).unwrap());
+        assert_eq!(socket.recv_from(&mut [0; 100]).unwrap().0, 5);
+        assert_eq!(net.failed_device(), None);
         net.check().unwrap();
     });
 }

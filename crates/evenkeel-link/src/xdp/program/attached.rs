@@ -46,6 +46,11 @@ pub(super) fn xdp<'a>(object: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp, L
     program.try_into().map_err(|error| error_of("load the XDP program", error))
 }
 
+/// Returns the kernel's number for a loaded program.
+pub(super) fn number_of(object: &mut Ebpf, name: &str) -> Option<u32> {
+    xdp(object, name).ok()?.info().ok().map(|info| info.id())
+}
+
 /// Attaches a loaded program to a device: in its driver, or behind it if the driver refuses.
 pub(super) fn attach(object: &mut Ebpf, program: &str, device: &str) -> Result<(Mode, Attached), LinkError> {
     if let Ok(attached) = attach_in(object, program, device, XdpMode::Driver) {

@@ -8,7 +8,7 @@ use aya::programs::{ProgramFd, Xdp};
 use aya::{Ebpf, EbpfLoader};
 
 use super::super::buffers::Buffers;
-use super::attached::{Attached, Mode, OBJECT, attach, load, xdp};
+use super::attached::{Attached, Mode, OBJECT, attach, load, number_of, xdp};
 use crate::bpf::{error_of, take_map};
 use crate::device::QUEUES_MAX;
 use crate::error::LinkError;
@@ -82,6 +82,12 @@ impl Spread {
         let (mode, link) = attach(object, name, device)?;
         *attached = Some(link);
         Ok(mode)
+    }
+
+    /// Returns the kernel's number for the program, if it is attached.
+    pub(super) fn attached_number(&self) -> Option<u32> {
+        let Loaded { object, name, attached, .. } = &mut *self.lock();
+        attached.as_ref().and_then(|_| number_of(object, name))
     }
 
     /// Detaches the program from its device, for all hosts.
