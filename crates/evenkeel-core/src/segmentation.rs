@@ -19,8 +19,8 @@ pub struct Segmentation {
     pub most: usize,
 }
 
-/// The largest IP packet of a large segment: that of IPv4, as far as a large buffer has room for it behind the
-/// Ethernet header.
+/// The largest IP packet of a large segment: that of IPv4, as far as a large buffer has room for it behind
+/// the Ethernet header.
 pub const LARGE_PACKET_MAX: usize = 65_408 - crate::frame::HEADROOM - ETHERNET;
 
 /// Headers of IP and TCP, at their longest here: of IPv6 without extensions, and of TCP.
@@ -150,8 +150,8 @@ impl Cuts {
         Self::of(frame.bytes(), offload)
     }
 
-    /// Returns a copy of the next segment of `frame`, of which these are the cuts. `None` if there is none, or
-    /// no buffer.
+    /// Returns a copy of the next segment of `frame`, of which these are the cuts. `None` if there is none,
+    /// or no buffer.
     pub(crate) fn copy_next(&mut self, frame: &Frame, pool: &mut Pool) -> Option<Frame> {
         let len = self.next_len()?;
         let mut segment = pool.take()?;

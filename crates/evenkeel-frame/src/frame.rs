@@ -248,8 +248,8 @@ impl Frame {
     }
 
     /// Returns the number of bytes of payload in each segment (the last may have fewer) if the frame holds a
-    /// packet that is still to be cut into TCP segments. The checksum of TCP in such a frame is unfinished, or
-    /// was verified by the device.
+    /// packet that is still to be cut into TCP segments. The checksum of TCP in such a frame is unfinished,
+    /// or was verified by the device.
     #[must_use]
     #[inline]
     pub fn segment_bytes(&self) -> Option<NonZeroU16> {

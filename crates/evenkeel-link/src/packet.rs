@@ -17,14 +17,14 @@
 //! does not answer. By default our hardware address differs from the device's. The device is then
 //! promiscuous, and the kernel discards our unicast frames as another station's.
 //!
-//! **Large segments stay whole, both ways.** If sender and receiver share a kernel, as over a veth, the sender
-//! leaves work to an adaptor that does not exist. Packets of TCP that are to be segmented, of at most 64 KiB,
-//! go up in a large buffer of the pool, without a look at their checksum. Other such packets are split here
-//! (`segment.rs`), and so are those for which there is no large buffer. Unfinished checksums of small frames
-//! are completed. Packets to be segmented arrive through the socket's queue because they exceed a slot of the
-//! ring. So do single frames that exceed a slot (jumbo frames), if the pool's buffers can hold them. Large
-//! segments that we send go through a second socket, one a call, behind a `virtio_net_hdr`. That socket does not
-//! bypass the queueing discipline: the kernel would drop what it has to cut for the device.
+//! **Large segments stay whole, both ways.** If sender and receiver share a kernel, as over a veth, the
+//! sender leaves work to an adaptor that does not exist. Packets of TCP that are to be segmented, of at most
+//! 64 KiB, go up in a large buffer of the pool, without a look at their checksum. Other such packets are
+//! split here (`segment.rs`), and so are those for which there is no large buffer. Unfinished checksums of
+//! small frames are completed. Packets to be segmented arrive through the socket's queue because they exceed
+//! a slot of the ring. So do single frames that exceed a slot (jumbo frames), if the pool's buffers can hold
+//! them. Large segments that we send go through a second socket, one a call, behind a `virtio_net_hdr`. That
+//! socket does not bypass the queueing discipline: the kernel would drop what it has to cut for the device.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};

@@ -30,7 +30,8 @@ pub(crate) fn done(seen: Seen, frame: Frame, burst: &mut dyn Burst, spare: &mut 
     Next::Seen { more }
 }
 
-/// Shows a large segment, which lies in its buffer already. A buffer that is spare then goes back to the pool.
+/// Shows a large segment, which lies in its buffer already. A buffer that is spare then goes back to the
+/// pool.
 pub(crate) fn show_large(frame: Frame, metadata: &Metadata, burst: &mut dyn Burst) -> Next {
     let seen = burst.see(frame.bytes(), metadata);
     let mut spare = None;

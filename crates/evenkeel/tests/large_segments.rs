@@ -7,6 +7,7 @@ use std::net::{Shutdown, TcpListener as KernelListener};
 use std::thread;
 
 use evenkeel::net::{Net, TcpStream};
+use evenkeel::raw::tcp::Counter;
 use evenkeel_testing::{in_namespace, run};
 
 /// Bytes of each transfer.
@@ -53,7 +54,7 @@ fn frames(net: &Net) -> [usize; 2] {
 }
 
 /// Transfers data in both directions, one after the other, and compares it. Checks that there were fewer
-/// frames than segments, in the directions that are to be large.
+/// frames than segments, in the directions that are to be large, and that few segments were lost.
 fn transfers(net: &Net, large: [bool; 2]) {
     let listener = KernelListener::bind("10.77.0.1:4000").unwrap();
     let server = thread::spawn(move || {
@@ -74,6 +75,8 @@ fn transfers(net: &Net, large: [bool; 2]) {
     server.join().unwrap();
     net.check().unwrap();
     let segments = BYTES / MSS;
+    let again = net.raw(|host| host.tcp_counters().get(Counter::RetransSegs)) as usize;
+    assert!(again < segments / 10, "{again} of {segments} segments were sent again");
     for (name, frames, large) in [("received", received, large[0]), ("sent", sent, large[1])] {
         assert_eq!(frames < segments / 2, large, "{frames} frames {name} for {segments} segments");
     }

@@ -123,8 +123,8 @@ impl<'e, R: Copy> Output<'e, R> {
         transmit.map_or(Turn::Idle, |transmit| Turn::Sent(transmit, more))
     }
 
-    /// Counts what leaves as one segment or as several. `tcpOutSegs` does not include those that have nothing but bytes sent
-    /// before (RFC 4022).
+    /// Counts what leaves as one segment or as several. `tcpOutSegs` does not include those that have nothing
+    /// but bytes sent before (RFC 4022).
     #[inline]
     fn count(&mut self, flags: Flags, again: bool, segments: u32) {
         if !again {
