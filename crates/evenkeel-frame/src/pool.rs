@@ -228,14 +228,6 @@ impl Pool {
         large.grow(pkts)
     }
 
-    /// Removes `pkts` buffers that [`Pool::grow_large`] has added.
-    pub fn shrink_large(&mut self, pkts: usize) {
-        if let Some(large) = &mut self.large {
-            large.shrink(pkts);
-            self.take_back(pkts * LARGE_BUFFERS);
-        }
-    }
-
     /// Takes an empty frame that holds a packet of almost 64 KiB, and can have a
     /// [size of segments](Frame::segment_bytes). Returns `None` if none is free, or none was reserved. Never
     /// allocates.

@@ -9,7 +9,6 @@ use crate::link::AddInterfaceError;
 use crate::poll::Gate;
 use crate::receive::ReceivePath;
 use crate::rx::Rings;
-use crate::segmentation::Segmentation;
 use crate::stack::{Stack, buffer_bytes_for};
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpCidr};
@@ -21,6 +20,12 @@ const LARGE_PKTS: usize = 64;
 fn fit(pool: &mut Pool, stack: &mut Stack, mtu: usize) {
     pool.fit(buffer_bytes_for(mtu));
     stack.fit(pool.buffer_bytes());
+}
+
+/// Reserves large buffers if there are none. Returns whether there are some: the memory limit may not allow
+/// them.
+fn reserve_large(pool: &mut Pool) -> bool {
+    pool.has_large() || pool.grow_large(LARGE_PKTS).is_ok()
 }
 
 impl Net {
@@ -57,7 +62,8 @@ impl Net {
         let id = self.links.add(interface, demultiplexer, plan, gate, &self.config, &mut self.poller);
         let id = id.ok_or(AddInterfaceError::TooManyQueues)?;
         self.stack.add_interface(address, mtu);
-        self.offer_large(id, segmentation);
+        self.stack.set_segmentation(id, segmentation.filter(|_| reserve_large(&mut self.pool)));
+        self.links.set_segmentation(id, segmentation.filter(|_| self.pool.has_large()));
         self.offloads.set(id, offload);
         self.links.find_refuser(id);
         self.channels().update(Change::Hardware(address));
@@ -100,7 +106,8 @@ impl Net {
         self.links.find_refuser(id);
         self.channels().open_all_allowances_on(id);
         self.stack.set_mtu(id, mtu);
-        self.offer_large(id, segmentation);
+        self.stack.set_segmentation(id, segmentation.filter(|_| reserve_large(&mut self.pool)));
+        self.links.set_segmentation(id, segmentation.filter(|_| self.pool.has_large()));
         self.with_stack(now, |stack, io| {
             stack.forget_neighbors(id, io);
             stack.set_hardware(id, hardware, io);
@@ -108,14 +115,6 @@ impl Net {
         });
         self.follow_addresses();
         Ok(())
-    }
-
-    /// Lets large segments leave by an interface that takes them, if there is memory for some.
-    fn offer_large(&mut self, id: InterfaceId, segmentation: Option<Segmentation>) {
-        let reserved = |pool: &mut Pool| pool.has_large() || pool.grow_large(LARGE_PKTS).is_ok();
-        let offered = segmentation.filter(|_| reserved(&mut self.pool));
-        self.stack.set_segmentation(id, offered);
-        self.links.set_segmentation(id, offered);
     }
 
     /// Reserves the buffers that another interface needs: its own, those of its transmit queue, and for each
