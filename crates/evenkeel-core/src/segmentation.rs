@@ -50,12 +50,12 @@ impl Offload {
     #[must_use]
     pub fn of_tcp(frame: &[u8], size: NonZeroU16) -> Option<Self> {
         const TCP: u8 = 6;
-        let (kind, transport, protocol, len) = match frame.get(12..15)? {
-            &[0x08, 0x00, first] if first >> 4 == 4 => {
+        let (kind, transport, protocol, len) = match *frame.get(12..15)? {
+            [0x08, 0x00, first] if first >> 4 == 4 => {
                 let transport = ETHERNET + usize::from(first & 15) * 4;
                 (TCP_V4, transport, frame.get(23)?, ETHERNET + usize::from(get(frame, ETHERNET + 2)?))
             }
-            &[0x86, 0xdd, first] if first >> 4 == 6 => {
+            [0x86, 0xdd, first] if first >> 4 == 6 => {
                 let len = ETHERNET + 40 + usize::from(get(frame, ETHERNET + 4)?);
                 (TCP_V6, ETHERNET + 40, frame.get(20)?, len)
             }

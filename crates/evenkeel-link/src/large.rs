@@ -15,6 +15,9 @@ const GSO_ECN: u8 = 0x80;
 /// The offset of the checksum in a TCP header, in bytes.
 const TCP_CHECKSUM: usize = 16;
 
+/// The bit of a TCP header by which a sender reports that it has reduced its congestion window.
+const CONGESTION_WINDOW_REDUCED: u8 = 0x80;
+
 /// The largest packet that is left to segment (64 KiB of IP), with its Ethernet header and a tag.
 pub(crate) const LARGE_BYTES: usize = (1 << 16) + 64;
 
@@ -62,7 +65,6 @@ pub(crate) fn header_of(frame: &Frame) -> Option<[u8; VNET_BYTES]> {
     let Offload { kind, transport, .. } = Offload::of_tcp(bytes, size)?;
     let tcp = bytes.get(usize::from(transport)..)?;
     let header = u16::from(*tcp.get(12)? >> 4) * 4;
-    const CONGESTION_WINDOW_REDUCED: u8 = 0x80;
     let ecn = if *tcp.get(13)? & CONGESTION_WINDOW_REDUCED != 0 { GSO_ECN } else { 0 };
     let [h0, h1] = (transport + header).to_ne_bytes();
     let [s0, s1] = size.get().to_ne_bytes();
@@ -153,7 +155,7 @@ mod tests {
             wrong[at] = byte;
             assert_eq!(segment_bytes(&good, &wrong), None, "byte {at} is {byte}");
         }
-        let mut headers_only = super::tests::packet(0);
+        let mut headers_only = self::packet(0);
         assert_eq!(segment_bytes(&good, &headers_only), None);
         headers_only[46] = 0xf0;
         assert_eq!(segment_bytes(&good, &headers_only), None);
