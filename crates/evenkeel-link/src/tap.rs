@@ -569,12 +569,14 @@ mod tests {
         assert_eq!((status.sent(), status.refused()), ((taken + 1, taken + 2), 1));
     }
 
+    /// The bytes of a frame, and its size of segments.
+    type Taken = (Vec<u8>, Option<u16>);
+
     /// Takes all frames that it sees.
     struct Taker {
         pool: Pool,
         records: bool,
-        /// The bytes of each frame, and its size of segments.
-        taken: Vec<(Vec<u8>, Option<u16>)>,
+        taken: Vec<Taken>,
     }
 
     impl Taker {
@@ -625,7 +627,7 @@ mod tests {
     }
 
     /// Hands the ring of a TAP what the kernel would. Returns what was taken, and the ring's useless frames.
-    fn read(mut taker: Taker, packets: &[([u8; VNET_BYTES], &[u8])]) -> (Vec<(Vec<u8>, Option<u16>)>, u64) {
+    fn read(mut taker: Taker, packets: &[([u8; VNET_BYTES], &[u8])]) -> (Vec<Taken>, u64) {
         let (near, far) = std::os::unix::net::UnixDatagram::pair().unwrap();
         near.set_nonblocking(true).unwrap();
         let mut queue = TapQueue::new(Arc::new(near.into()), true, Status::default(), None);
