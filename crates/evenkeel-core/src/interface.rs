@@ -21,6 +21,7 @@ use crate::frame::{Frame, Metadata, Pool, PoolLimit, RingReceiver};
 use crate::id::ChannelId;
 use crate::offload::Offload;
 use crate::refuser::Refuser;
+use crate::segmentation::Segmentation;
 use crate::tcp::{FourTuple, KnownEnds};
 use crate::time::{Duration, Instant};
 use crate::wire::IpAddress;
@@ -405,6 +406,9 @@ pub struct Properties {
     /// The number of the device by which another interface can send packets that it
     /// [forwards by itself](Interface::offload). Default: it cannot.
     pub offload_device: Option<u32>,
+    /// The large segments that the interface takes. Its receive rings may then bring some, too, in large
+    /// buffers of the pool ([`Pool::take_large`]). Default: none.
+    pub segmentation: Option<Segmentation>,
 }
 
 impl Properties {
@@ -420,6 +424,7 @@ impl Properties {
             buffers: 0,
             flows: Flows::All,
             offload_device: None,
+            segmentation: None,
         }
     }
 }

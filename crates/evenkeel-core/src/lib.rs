@@ -111,6 +111,7 @@ pub mod refuser;
 mod rx;
 mod schedule;
 pub mod screen;
+pub mod segmentation;
 pub mod socket;
 mod sockets;
 pub mod stack;

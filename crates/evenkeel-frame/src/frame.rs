@@ -11,8 +11,9 @@ use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::mem::ManuallyDrop;
+use core::num::NonZeroU16;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize, Ordering, fence};
 
 use crate::list::{Link, List, Taken};
 use crate::memory::Memory;
@@ -123,6 +124,9 @@ struct Shared {
     home: Arc<List<Frame>>,
     /// One for each chunk, for whoever has its frame.
     links: Box<[UnsafeCell<Link<Frame>>]>,
+    /// The [segment sizes](Frame::segment_bytes) of the chunks, if there are any: only whoever has a frame
+    /// uses that of its chunk.
+    segment_bytes: Box<[AtomicU16]>,
     /// Frames that have not ended.
     live: AtomicUsize,
     /// The owner counts in it.
@@ -243,6 +247,25 @@ impl Frame {
         fits
     }
 
+    /// Returns the number of bytes of payload in each segment (the last may have fewer) if the frame holds a
+    /// packet that is still to be cut into TCP segments. The checksum of TCP in such a frame is unfinished,
+    /// or was verified by the device.
+    #[must_use]
+    #[inline]
+    pub fn segment_bytes(&self) -> Option<NonZeroU16> {
+        let bytes = self.region().segment_bytes.get(self.place.chunk() as usize)?;
+        NonZeroU16::new(bytes.load(Ordering::Relaxed))
+    }
+
+    /// Sets the [size of segments](Frame::segment_bytes), or none. Returns false, and changes nothing, if the
+    /// frame is not a [large](crate::Pool::take_large) one.
+    #[must_use]
+    #[inline]
+    pub fn set_segment_bytes(&mut self, bytes: Option<NonZeroU16>) -> bool {
+        let cell = self.region().segment_bytes.get(self.place.chunk() as usize);
+        cell.map(|cell| cell.store(bytes.map_or(0, NonZeroU16::get), Ordering::Relaxed)).is_some()
+    }
+
     /// Empties it, for its next user: with [`HEADROOM`] in front, if the buffer has that much.
     #[inline]
     pub(crate) const fn empty(&mut self) {
@@ -317,6 +340,8 @@ pub(crate) struct Cut {
     pub(crate) stride: usize,
     /// Bytes of a chunk that a frame may use.
     pub(crate) chunk_bytes: usize,
+    /// Whether chunks may hold packets that are still to be cut into segments.
+    pub(crate) has_segments: bool,
 }
 
 /// Whom frames come home to.
@@ -350,6 +375,9 @@ impl Owner {
             empty,
             home: Arc::clone(&self.0),
             links: (0..chunks).map(|_| UnsafeCell::new(Link::new())).collect(),
+            segment_bytes: (0..if cut.has_segments { chunks } else { 0 })
+                .map(|_| AtomicU16::new(0))
+                .collect(),
             live: AtomicUsize::new(chunks as usize),
             tally: AtomicU32::new(0),
             _memory: Box::new(memory),

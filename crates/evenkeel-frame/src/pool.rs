@@ -1,5 +1,6 @@
 //! The frame buffers of a host.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -9,6 +10,8 @@ use crate::memory::Heap;
 
 /// The largest buffers that a pool can have: a frame counts its bytes in 16 bits.
 const BUFFER_BYTES_MAX: usize = (1 << 16) - BUFFER_UNIT;
+/// The number of usual buffers that take as much memory as a large one.
+const LARGE_BUFFERS: usize = (1 << 16) / BUFFER_BYTES;
 /// Buffers are a multiple of this.
 const BUFFER_UNIT: usize = 128;
 
@@ -18,7 +21,7 @@ const BUFFER_UNIT: usize = 128;
 const fn cut(buffer_bytes: usize) -> Cut {
     let asked = if buffer_bytes < BUFFER_BYTES_MAX { buffer_bytes } else { BUFFER_BYTES_MAX };
     let chunk_bytes = asked.next_multiple_of(BUFFER_UNIT);
-    Cut { stride: chunk_bytes + 64, chunk_bytes }
+    Cut { stride: chunk_bytes + 64, chunk_bytes, has_segments: false }
 }
 
 /// Frame buffers with a limit on their memory. Nothing is allocated for a frame once the pool has grown.
@@ -61,6 +64,8 @@ pub struct Pool {
     /// With more spare ones than these it is looked whether a region can be freed.
     spare_max: usize,
     exhausted: u64,
+    /// The large buffers, if any are reserved.
+    large: Option<Box<Self>>,
 }
 
 /// The error of a growth beyond the limit of a pool.
@@ -105,6 +110,7 @@ impl Pool {
             allocated: 0,
             spare_max: 0,
             exhausted: 0,
+            large: None,
         }
     }
 
@@ -127,7 +133,8 @@ impl Pool {
             return;
         }
         let (capacity, exhausted) = (self.capacity, self.exhausted);
-        *self = Self { exhausted, ..Self::of_buffers(buffer_bytes, self.limit) };
+        let large = self.large.take();
+        *self = Self { exhausted, large, ..Self::of_buffers(buffer_bytes, self.limit) };
         // There is as much room below the limit as before.
         let _ = self.grow(capacity);
     }
@@ -206,6 +213,53 @@ impl Pool {
         self.limit += pkts;
     }
 
+    /// Adds `pkts` [large](Pool::take_large) buffers, whose memory counts towards the limit. Allocates.
+    ///
+    /// # Errors
+    /// [`PoolLimit`] if the limit leaves no memory for them. Nothing is added then.
+    pub fn grow_large(&mut self, pkts: usize) -> Result<(), PoolLimit> {
+        let refused = PoolLimit { asked_pkts: pkts, left_pkts: 0 };
+        self.set_aside(pkts.checked_mul(LARGE_BUFFERS).ok_or(refused)?)?;
+        let large = self.large.get_or_insert_with(|| {
+            let mut large = Self::of_buffers(BUFFER_BYTES_MAX, usize::MAX);
+            large.cut.has_segments = true;
+            Box::new(large)
+        });
+        large.grow(pkts)
+    }
+
+    /// Takes an empty frame that holds a packet of almost 64 KiB, and can have a
+    /// [size of segments](Frame::segment_bytes). Returns `None` if none is free, or none was reserved. Never
+    /// allocates.
+    ///
+    /// ```
+    /// use core::num::NonZeroU16;
+    ///
+    /// use evenkeel_frame::Pool;
+    ///
+    /// let mut pool = Pool::with_limit(1_000);
+    /// assert!(pool.take_large().is_none(), "none is reserved");
+    /// pool.grow_large(2)?;
+    /// let mut large = pool.take_large().expect("there are two");
+    /// assert!(large.resize(65_226) && large.set_segment_bytes(NonZeroU16::new(1_448)));
+    /// pool.recycle(large);
+    /// let again = pool.take_large().expect("there are two");
+    /// assert_eq!((again.len(), again.segment_bytes()), (0, None));
+    /// # Ok::<(), evenkeel_frame::PoolLimit>(())
+    /// ```
+    #[must_use]
+    pub fn take_large(&mut self) -> Option<Frame> {
+        let mut frame = self.large.as_mut()?.take()?;
+        let _ = frame.set_segment_bytes(None);
+        Some(frame)
+    }
+
+    /// Returns whether large buffers are reserved. They may all be in use.
+    #[must_use]
+    pub const fn has_large(&self) -> bool {
+        self.large.is_some()
+    }
+
     /// Takes an empty frame with [`HEADROOM`](crate::HEADROOM) in front. Returns `None`, and counts that,
     /// if all buffers are in use. Never allocates.
     #[must_use]
@@ -244,7 +298,16 @@ impl Pool {
     #[inline]
     pub fn recycle(&mut self, frame: Frame) {
         if self.owner.has(&frame) {
-            self.keep(frame);
+            return self.keep(frame);
+        }
+        self.recycle_other(frame);
+    }
+
+    /// Takes back a large frame, or drops the frame of another owner.
+    #[cold]
+    fn recycle_other(&mut self, frame: Frame) {
+        if let Some(large) = &mut self.large {
+            large.recycle(frame);
         }
     }
 

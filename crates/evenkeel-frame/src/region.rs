@@ -58,7 +58,7 @@ impl Region {
     #[must_use]
     pub fn over(memory: impl Memory, chunk_bytes: usize) -> Self {
         let (owner, mut frames) = (Owner::new(), Vec::new());
-        owner.cover(memory, Cut { stride: chunk_bytes, chunk_bytes }, &mut frames);
+        owner.cover(memory, Cut { stride: chunk_bytes, chunk_bytes, has_segments: false }, &mut frames);
         Self { home: frames.into_iter().map(Some).collect(), owner }
     }
 

@@ -269,7 +269,7 @@ fn show<'a>(received: &Received<'a>, room: &'a mut [u8], link_type: LinkType) ->
 mod tests {
     use super::*;
     use crate::received::Unfinished;
-    use crate::segment::Offload;
+    use evenkeel_core::segmentation::Offload;
 
     const TAG: [u8; 4] = [0x81, 0, 0x20, 7];
 

@@ -17,14 +17,17 @@
 //! kernel discards our unicast frames as another station's. With the device's own hardware address, a program
 //! drops frames for the host once the socket has its copy (`keeper.rs`).
 //!
-//! **Offloads are completed here.** If sender and receiver share a kernel, as over a veth, the sender leaves
-//! work to an adaptor that does not exist. This module completes unfinished checksums, and splits packets
-//! that are to be segmented (`segment.rs`). Such packets, of at most 64 KiB, arrive through the socket's
-//! queue because they exceed a slot of the ring. So do single frames that exceed a slot (jumbo frames), if
-//! the pool's buffers can hold them.
+//! **Large segments stay whole, both ways.** If sender and receiver share a kernel, as over a veth, the
+//! sender leaves work to an adaptor that does not exist. Packets of TCP that are to be segmented, of at most
+//! 64 KiB, go up in a large buffer of the pool, without a look at their checksum. Other such packets are
+//! split here (`segment.rs`), and so are those for which there is no large buffer. Unfinished checksums of
+//! small frames are completed. Packets to be segmented arrive through the socket's queue because they exceed
+//! a slot of the ring. So do single frames that exceed a slot (jumbo frames), if the pool's buffers can hold
+//! them. Large segments that we send go through a second socket, one a call, behind a `virtio_net_hdr`. That
+//! socket does not bypass the queueing discipline: the kernel would drop what it has to cut for the device.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -32,8 +35,9 @@ use evenkeel_core::drop::{QueueDrop, Reason};
 use evenkeel_core::frame::{Frame, Metadata, Pool};
 use evenkeel_core::interface::{Burst, Effort, Interface, Properties, RxCounters, RxQueue, Seen, TxQueue};
 use evenkeel_core::refuser::Refuser;
+use evenkeel_core::segmentation::{LARGE_PACKET_MAX, Segmentation};
 use evenkeel_core::wire::{EthernetAddress, IpAddress};
-use rustix::net::{RecvFlags, sockopt};
+use rustix::net::sockopt;
 
 use crate::claim::Claim;
 use crate::device::{
@@ -42,12 +46,14 @@ use crate::device::{
 use crate::error::LinkError;
 use crate::hardware::Address;
 use crate::keeper::Keeper;
+use crate::large::{LARGE_BYTES, header_of, stays_whole, whole_buffer};
 use crate::listen::FRAME_BYTES;
 use crate::netdev::{KernelCounters, NetDevice};
 use crate::received::{Received, Slot, VNET_BYTES, offload_of, unfinished_of};
 use crate::refuser::{Filter, KernelRefuser};
 use crate::ring::{Ring, SLOT_OVERHEAD};
 use crate::segment::Segments;
+use crate::shown::{Next, buffer, done, show_large};
 use crate::socket::{Counters, Presence, be_promiscuous, packet_socket};
 use crate::sys::{self, Mapping, SEND_BATCH, SendBatch};
 
@@ -101,7 +107,7 @@ struct Receive {
     unusable: u64,
     /// The frame being split into segments, with those still to come.
     segments: Segments,
-    /// Room for a frame that comes through the socket's queue because it exceeds a slot.
+    /// Room for a frame that comes through the socket's queue because it exceeds a slot, or for its end.
     large: Vec<u8>,
     presence: Presence,
     device: Arc<NetDevice>,
@@ -112,13 +118,13 @@ struct Receive {
 #[derive(Debug)]
 struct Transmit {
     socket: OwnedFd,
+    /// The socket for large segments, each behind a header that says how it is to be cut.
+    large: Option<OwnedFd>,
     batch: SendBatch,
     device: Arc<NetDevice>,
 }
 
 const SLOT_BYTES: usize = 2048;
-/// The largest packet that is left to segment (64 KiB of IP), with its headers.
-const LARGE_BYTES: usize = VNET_BYTES + (1 << 16) + 64;
 /// Kernel memory for such waiting packets, and for jumbo frames.
 const QUEUE_BYTES: usize = 8 << 20;
 const JUMBO_QUEUE_BYTES: usize = 64 << 20;
@@ -215,7 +221,9 @@ impl Whole {
     fn part(&self, mut queues: Vec<Receive>) -> Result<Packet, LinkError> {
         let status = Status::default();
         queues.iter_mut().for_each(|queue| queue.status = status.clone());
+        let transmit = Transmit::open(self).map_err(|error| self.fail(error))?;
         let properties = Properties {
+            segmentation: transmit.large.is_some().then_some(Segmentation { most: LARGE_PACKET_MAX }),
             mtu: self.mtu,
             queues: queues.len(),
             transmit_batch: SEND_BATCH,
@@ -227,7 +235,7 @@ impl Whole {
             properties,
             status,
             queues,
-            transmit: Transmit::open(self).map_err(|error| self.fail(error))?,
+            transmit,
             counters: KernelCounters::open(&self.device),
             filter: None,
             keeper: None,
@@ -395,7 +403,7 @@ impl Receive {
         // Until now this socket got a copy of everything.
         while let Some(slot) = self.ring.front() {
             if matches!(slot, Slot::Frame(Received { is_queued: true, .. })) {
-                read_queued(&self.socket, &mut self.large);
+                read_queued(&self.socket, &mut [0; VNET_BYTES], &mut [], &mut self.large);
             }
             self.ring.release();
         }
@@ -403,14 +411,14 @@ impl Receive {
     }
 
     fn is_ready(&self) -> bool {
-        self.segments.next_len().is_some() || self.ring.ready()
+        self.segments.is_loaded() || self.ring.ready()
     }
 
     /// Shows the oldest frame to `burst`. `None` if there is none, or no buffer for it. The buffer of one
     /// that is discarded stays in `spare`, for the next.
     fn next(&mut self, burst: &mut dyn Burst, spare: &mut Option<Frame>) -> Option<Next> {
-        if let Some(len) = self.segments.next_len() {
-            return self.next_segment(len, burst, spare);
+        if self.segments.is_loaded() {
+            return self.segments.show(burst, spare);
         }
         let Slot::Frame(mut received) = self.ring.front()? else {
             self.ring.release();
@@ -425,7 +433,7 @@ impl Receive {
         }
         if let Some(offload) = received.to_be_segmented {
             let is_all_there = received.vlan.is_none() && received.bytes.len() == received.whole;
-            let usable = is_all_there && self.segments.load(received.bytes, offload);
+            let usable = is_all_there && self.segments.load(&[received.bytes], offload);
             self.ring.release();
             return if usable { self.next(burst, spare) } else { Some(Next::Unusable) };
         }
@@ -445,59 +453,76 @@ impl Receive {
     ) -> Option<Next> {
         // Once read it is nowhere else, so there has to be a buffer.
         *spare = Some(buffer(burst, spare)?);
-        let len = read_queued(&self.socket, &mut self.large);
+        let mut frame = if burst.records() { None } else { burst.pool().take_large() };
+        let mut vnet = [0; VNET_BYTES];
+        let front = frame.as_mut().map_or(&mut [][..], whole_buffer);
+        let len = read_queued(&self.socket, &mut vnet, front, &mut self.large);
         self.ring.release();
-        let read = self.large.get(..len).and_then(|bytes| bytes.split_first_chunk::<VNET_BYTES>());
-        let Some((vnet, bytes)) = read else { return Some(Next::Unusable) };
-        if let Some(offload) = offload_of(vnet) {
+        let Some(len) = len else {
+            frame.into_iter().for_each(|frame| burst.pool().recycle(frame));
+            return Some(Next::Unusable);
+        };
+        let queued = Queued { vnet, vlan, stamp_nanos, len };
+        self.show_queued(&queued, frame, burst, spare)
+    }
+
+    /// Shows a packet that was read from the socket's queue, into `large` and behind it into the room here.
+    fn show_queued(
+        &mut self,
+        &Queued { vnet, vlan, stamp_nanos, len }: &Queued,
+        mut large: Option<Frame>,
+        burst: &mut dyn Burst,
+        spare: &mut Option<Frame>,
+    ) -> Option<Next> {
+        if vlan.is_none() && large.as_mut().is_some_and(|frame| stays_whole(frame, &vnet, len)) {
+            let metadata = Metadata { stamp_nanos, ..Metadata::NONE };
+            return large.map(|frame| show_large(frame, &metadata, burst));
+        }
+        let front = large.as_ref().map_or(&[][..], Frame::bytes);
+        let rest = self.large.get(..len.saturating_sub(front.len())).unwrap_or_default();
+        let next = if let Some(offload) = offload_of(&vnet) {
             // Each segment would need the tag. We know of no sender that shares a kernel with us and tags its
             // frames.
-            let usable = vlan.is_none() && self.segments.load(bytes, offload);
-            return if usable { self.next(burst, spare) } else { Some(Next::Unusable) };
-        }
-        let received = Received {
-            bytes,
-            whole: bytes.len(),
-            to_be_segmented: None,
-            is_queued: false,
-            stamp_nanos,
-            sent: false,
-            vlan,
-            unfinished: unfinished_of(vnet),
+            let usable = vlan.is_none() && self.segments.load(&[front, rest], offload);
+            if usable { self.segments.show(burst, spare) } else { Some(Next::Unusable) }
+        } else {
+            let bytes = if front.is_empty() { rest } else { front };
+            let received = Received {
+                bytes,
+                whole: len,
+                to_be_segmented: None,
+                is_queued: false,
+                stamp_nanos,
+                sent: false,
+                vlan,
+                unfinished: unfinished_of(&vnet),
+            };
+            show(&received, burst, spare)
         };
-        show(&received, burst, spare)
-    }
-
-    fn next_segment(&mut self, len: usize, burst: &mut dyn Burst, spare: &mut Option<Frame>) -> Option<Next> {
-        let mut frame = buffer(burst, spare)?;
-        if frame.resize(len) && self.segments.next(frame.bytes_mut()) {
-            let seen = burst.see(frame.bytes(), &Metadata::NONE);
-            return Some(done(seen, frame, burst, spare));
-        }
-        self.segments.clear();
-        *spare = Some(frame);
-        Some(Next::Unusable)
+        large.into_iter().for_each(|frame| burst.pool().recycle(frame));
+        next
     }
 }
 
-/// Reads the next packet of the socket's queue, behind its `virtio_net_hdr`; zero if it cannot be read.
-fn read_queued(socket: &OwnedFd, large: &mut [u8]) -> usize {
-    rustix::net::recv(socket, large, RecvFlags::DONTWAIT).map_or(0, |(len, _)| len)
+/// The description of a packet that waited as a whole in the socket's queue.
+struct Queued {
+    vnet: [u8; VNET_BYTES],
+    vlan: Option<[u8; 4]>,
+    stamp_nanos: u64,
+    /// The bytes of the packet, from its Ethernet header on.
+    len: usize,
 }
 
-/// The outcome for the oldest frame of a ring.
-enum Next {
-    /// The frame was malformed or incomplete.
-    Unusable,
-    /// The frame was larger than a buffer.
-    TooLong,
-    Seen {
-        more: bool,
-    },
-}
-
-fn buffer(burst: &mut dyn Burst, spare: &mut Option<Frame>) -> Option<Frame> {
-    spare.take().or_else(|| burst.pool().take())
+/// Reads the next packet of the socket's queue: its `virtio_net_hdr`, and the packet into `front` and then
+/// `rest`. Returns the bytes of the packet; `None` if it cannot be read.
+fn read_queued(
+    socket: &OwnedFd,
+    vnet: &mut [u8; VNET_BYTES],
+    front: &mut [u8],
+    rest: &mut [u8],
+) -> Option<usize> {
+    let mut parts = [IoSliceMut::new(vnet), IoSliceMut::new(front), IoSliceMut::new(rest)];
+    rustix::io::readv(socket, &mut parts).ok()?.checked_sub(VNET_BYTES)
 }
 
 /// Shows a frame where it lies, if its headers are as they will be, and copies and completes it only if it is
@@ -520,27 +545,27 @@ fn show(received: &Received<'_>, burst: &mut dyn Burst, spare: &mut Option<Frame
     Some(done(seen, frame, burst, spare))
 }
 
-/// Does what is to be done about a frame that was seen.
-fn done(seen: Seen, frame: Frame, burst: &mut dyn Burst, spare: &mut Option<Frame>) -> Next {
-    let more = if seen == Seen::Take {
-        burst.take(frame)
-    } else {
-        *spare = Some(frame);
-        seen == Seen::Discard
-    };
-    Next::Seen { more }
-}
-
 impl Transmit {
     fn open(whole: &Whole) -> io::Result<Self> {
-        let socket = packet_socket()?;
-        sys::set_packet_option(socket.as_fd(), libc::PACKET_QDISC_BYPASS, 1)?;
-        // More than a user may have, if we may; else as much as a user may have.
-        if sockopt::set_socket_send_buffer_size_force(&socket, SEND_BUFFER_BYTES).is_err() {
-            sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)?;
-        }
-        sys::bind_packet(socket.as_fd(), whole.index, 0)?;
-        Ok(Self { socket, batch: SendBatch::new(), device: Arc::clone(&whole.device) })
+        let open = |vnet: bool| {
+            let socket = packet_socket()?;
+            // The kernel drops what it has to cut for a device if that bypasses the queueing discipline.
+            let option = if vnet { libc::PACKET_VNET_HDR } else { libc::PACKET_QDISC_BYPASS };
+            sys::set_packet_option(socket.as_fd(), option, 1)?;
+            // More than a user may have, if we may; else as much as a user may have.
+            if sockopt::set_socket_send_buffer_size_force(&socket, SEND_BUFFER_BYTES).is_err() {
+                sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)?;
+            }
+            sys::bind_packet(socket.as_fd(), whole.index, 0)?;
+            io::Result::Ok(socket)
+        };
+        let socket = open(false)?;
+        Ok(Self {
+            socket,
+            large: open(true).ok(),
+            batch: SendBatch::new(),
+            device: Arc::clone(&whole.device),
+        })
     }
 
     /// Sends frames, as far as the socket takes them; says how many. One that the device refuses is counted,
@@ -548,7 +573,7 @@ impl Transmit {
     fn send(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool, status: &Status) -> usize {
         let waiting = frames.len();
         while !frames.is_empty() {
-            let sent = self.batch.send(self.socket.as_fd(), frames.iter().map(Frame::bytes));
+            let sent = self.send_first(frames);
             let error = sent.as_ref().err().map(io::Error::kind);
             let done = match sent {
                 Err(_) if matches!(error, Some(io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)) => 0,
@@ -567,6 +592,25 @@ impl Transmit {
             }
         }
         waiting - frames.len()
+    }
+
+    /// Sends the first of `frames` in one system call: a large segment, or the frames in front of the next
+    /// one. Returns how many the kernel took.
+    fn send_first(&mut self, frames: &VecDeque<Frame>) -> io::Result<usize> {
+        match frames.front().filter(|frame| frame.segment_bytes().is_some()) {
+            Some(large) => self.send_large(large).map(|()| 1),
+            None => {
+                let small = frames.iter().take_while(|frame| frame.segment_bytes().is_none());
+                self.batch.send(self.socket.as_fd(), small.map(Frame::bytes))
+            }
+        }
+    }
+
+    fn send_large(&self, frame: &Frame) -> io::Result<()> {
+        let too_long = || io::Error::from_raw_os_error(libc::EMSGSIZE);
+        let (socket, header) = self.large.as_ref().zip(header_of(frame)).ok_or_else(too_long)?;
+        rustix::io::writev(socket, &[IoSlice::new(&header), IoSlice::new(frame.bytes())])?;
+        Ok(())
     }
 }
 
@@ -704,7 +748,7 @@ mod tests {
     fn every_call_is_counted_also_one_that_finds_no_room() {
         let (near, far) = std::os::unix::net::UnixDatagram::pair().unwrap();
         let device = Arc::new(NetDevice::open("lo").unwrap());
-        let mut transmit = Transmit { socket: near.into(), batch: SendBatch::new(), device };
+        let mut transmit = Transmit { socket: near.into(), large: None, batch: SendBatch::new(), device };
         let (mut pool, status) = (Pool::new(2_000), Status::default());
         let mut frames: VecDeque<_> = core::iter::from_fn(|| pool.take_copy(&[7; 60])).collect();
         let taken = transmit.send(&mut frames, &mut pool, &status);

@@ -5,7 +5,7 @@ use core::mem::{offset_of, size_of};
 
 use libc::{tpacket_hdr_variant1, tpacket2_hdr, tpacket3_hdr};
 
-use crate::segment::{Offload, folded_sum};
+use evenkeel_core::segmentation::{Offload, folded_sum};
 
 /// The memory of a ring.
 ///
@@ -96,7 +96,7 @@ impl Unfinished {
     /// Returns whether the checksum is that of UDP or TCP, behind an IP header without options or
     /// extensions, and lies in the frame. A sender can name any other place.
     #[inline]
-    fn is_plain_in(self, frame: &[u8]) -> bool {
+    pub(crate) fn is_plain_in(self, frame: &[u8]) -> bool {
         let (ip, protocol) = match frame.get(12..15) {
             Some([0x08, 0x00, 0x45]) => (20, frame.get(23)),
             Some([0x86, 0xdd, _]) => (40, frame.get(20)),

@@ -1,295 +1,43 @@
-//! Segmentation that a sender on the same kernel left to the adaptor (TSO; USO for UDP), done in software.
-//!
-//! Over a veth, or between containers, the kernel hands over packets of at most 64 KiB with the size of their
-//! segments. A segment has the headers of the packet, with its own lengths, sequence number, identification
-//! and checksums.
+//! A packet that the kernel left to segment, and that is cut here, one segment a call.
 
-/// The requested segmentation in `struct virtio_net_hdr` (virtio 1.2, 5.1.6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Offload {
-    pub(crate) kind: u8,
-    /// Bytes of payload in each segment.
-    pub(crate) size: u16,
-    /// The offset of the transport header in the frame, in bytes.
-    pub(crate) transport: u16,
-}
+use evenkeel_core::frame::{Frame, Metadata};
+use evenkeel_core::interface::Burst;
+use evenkeel_core::segmentation::{Cuts, Offload};
 
-const TCP_V4: u8 = 1;
-const TCP_V6: u8 = 4;
-const UDP: u8 = 5;
-/// The sender uses explicit congestion notification.
-const ECN: u8 = 0x80;
-
-const ETHERNET: usize = 14;
-const FIN_AND_PUSH: u8 = 0x09;
-const CONGESTION_WINDOW_REDUCED: u8 = 0x80;
+use crate::shown::{Next, buffer, done};
 
 /// A packet, and the progress of its segmentation.
 #[derive(Debug, Default)]
 pub(crate) struct Segments {
     packet: Vec<u8>,
-    /// Bytes of all headers.
-    headers: usize,
-    transport: usize,
-    size: usize,
-    /// Bytes of payload in segments so far.
-    done: usize,
-    number: u16,
-    is_udp: bool,
-    is_v6: bool,
+    cuts: Cuts,
 }
 
 impl Segments {
-    /// Loads a packet to split, from its Ethernet header on. Returns false if it cannot be split.
-    pub(crate) fn load(&mut self, packet: &[u8], offload: Offload) -> bool {
+    /// Loads a packet to split, from its Ethernet header on, that lies in several parts. Returns false if it
+    /// cannot be split.
+    pub(crate) fn load(&mut self, parts: &[&[u8]], offload: Offload) -> bool {
         self.packet.clear();
-        self.done = 0;
-        let Offload { kind, size, transport } = offload;
-        let transport = usize::from(transport);
-        let (is_udp, is_v6) = match (kind & !ECN, packet.get(ETHERNET).map(|byte| byte >> 4)) {
-            (TCP_V4, Some(4)) => (false, false),
-            (TCP_V6, Some(6)) => (false, true),
-            (UDP, Some(4)) => (true, false),
-            (UDP, Some(6)) => (true, true),
-            _ => return false,
-        };
-        let least = if is_v6 { ETHERNET + 40 } else { ETHERNET + 20 };
-        let header =
-            if is_udp { Some(8) } else { packet.get(transport + 12).map(|byte| usize::from(byte >> 4) * 4) };
-        let Some(header) = header.filter(|len| *len >= 8 && transport >= least && size > 0) else {
-            return false;
-        };
-        if !is_udp && header < 20 || transport + header >= packet.len() {
-            return false;
+        parts.iter().for_each(|part| self.packet.extend_from_slice(part));
+        self.cuts = Cuts::of(&self.packet, offload).unwrap_or_default();
+        self.is_loaded()
+    }
+
+    /// Returns whether segments of a packet are left.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.cuts.next_len().is_some()
+    }
+
+    /// Shows the next segment to `burst`. `None` if there is no buffer for it.
+    pub(crate) fn show(&mut self, burst: &mut dyn Burst, spare: &mut Option<Frame>) -> Option<Next> {
+        let mut frame = buffer(burst, spare)?;
+        let len = self.cuts.next_len().unwrap_or_default();
+        if frame.resize(len) && self.cuts.next(&self.packet, frame.bytes_mut()) {
+            let seen = burst.see(frame.bytes(), &Metadata::NONE);
+            return Some(done(seen, frame, burst, spare));
         }
-        self.packet.extend_from_slice(packet);
-        (self.headers, self.transport, self.size) = (transport + header, transport, size.into());
-        (self.number, self.is_udp, self.is_v6) = (0, is_udp, is_v6);
-        true
-    }
-
-    /// Returns the length of the next segment; `None` if there is none.
-    pub(crate) fn next_len(&self) -> Option<usize> {
-        let left = self.packet.len().checked_sub(self.headers + self.done).filter(|left| *left > 0)?;
-        Some(self.headers + left.min(self.size))
-    }
-
-    /// Discards the remaining segments.
-    pub(crate) fn clear(&mut self) {
-        self.packet.clear();
-        (self.headers, self.done) = (0, 0);
-    }
-
-    /// Writes the next segment to `to`, which has its length. Returns false if there is none.
-    pub(crate) fn next(&mut self, to: &mut [u8]) -> bool {
-        let payload = self.headers + self.done;
-        let filled = (|| {
-            let (head, body) = to.split_at_mut_checked(self.headers)?;
-            head.copy_from_slice(self.packet.get(..self.headers)?);
-            body.copy_from_slice(self.packet.get(payload..payload + body.len())?);
-            let is_last = payload + body.len() == self.packet.len();
-            self.adapt(to, is_last)
-        })();
-        self.done += to.len().saturating_sub(self.headers);
-        self.number = self.number.wrapping_add(1);
-        filled.is_some()
-    }
-
-    /// Adapts the headers to one segment.
-    fn adapt(&self, segment: &mut [u8], is_last: bool) -> Option<()> {
-        let (ip, transport_len) = (segment.len() - ETHERNET, segment.len() - self.transport);
-        if self.is_v6 {
-            put(segment, ETHERNET + 4, u16::try_from(ip.checked_sub(40)?).ok()?)?;
-        } else {
-            put(segment, ETHERNET + 2, u16::try_from(ip).ok()?)?;
-            let identification = get(segment, ETHERNET + 4)?.wrapping_add(self.number);
-            put(segment, ETHERNET + 4, identification)?;
-            put(segment, ETHERNET + 10, 0)?;
-            let sum = !folded_sum(segment.get(ETHERNET..self.transport)?);
-            put(segment, ETHERNET + 10, sum)?;
-        }
-        let checksum = if self.is_udp {
-            put(segment, self.transport + 4, u16::try_from(transport_len).ok()?)?;
-            self.transport + 6
-        } else {
-            let at = self.transport + 4;
-            let sequence =
-                u32::from_be_bytes(*segment.get(at..)?.first_chunk()?).wrapping_add(self.done as u32);
-            *segment.get_mut(at..)?.first_chunk_mut()? = sequence.to_be_bytes();
-            let flags = segment.get_mut(self.transport + 13)?;
-            if !is_last {
-                *flags &= !FIN_AND_PUSH;
-            }
-            if self.number > 0 {
-                *flags &= !CONGESTION_WINDOW_REDUCED;
-            }
-            self.transport + 16
-        };
-        put(segment, checksum, 0)?;
-        let sum = !self.sum(segment, transport_len)?;
-        // In UDP zero means no checksum, and all ones is the same number.
-        put(segment, checksum, if sum == 0 && self.is_udp { 0xffff } else { sum })
-    }
-
-    /// Returns the sum over the pseudo-header and all bytes from the transport header on.
-    fn sum(&self, segment: &[u8], transport_len: usize) -> Option<u16> {
-        let addresses = if self.is_v6 { ETHERNET + 8..ETHERNET + 40 } else { ETHERNET + 12..ETHERNET + 20 };
-        let protocol: u32 = if self.is_udp { 17 } else { 6 };
-        let parts = [
-            u32::from(folded_sum(segment.get(addresses)?)),
-            protocol,
-            u32::try_from(transport_len).ok()?,
-            u32::from(folded_sum(segment.get(self.transport..)?)),
-        ];
-        let mut sum: u32 = parts.iter().sum();
-        while sum > 0xffff {
-            sum = (sum & 0xffff) + (sum >> 16);
-        }
-        Some(sum as u16)
-    }
-}
-
-fn get(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-fn put(bytes: &mut [u8], at: usize, value: u16) -> Option<()> {
-    *bytes.get_mut(at..)?.first_chunk_mut()? = value.to_be_bytes();
-    Some(())
-}
-
-/// Returns the ones' complement sum of 16-bit words. An odd byte at the end is padded with zero.
-pub(crate) fn folded_sum(bytes: &[u8]) -> u16 {
-    let (words, odd) = bytes.as_chunks::<4>();
-    let words: u64 = words.iter().map(|&word| u64::from(u32::from_be_bytes(word))).sum();
-    let mut rest = [0; 4];
-    for (to, &from) in rest.iter_mut().zip(odd) {
-        *to = from;
-    }
-    // 2^32 sums of 32 bits fit, and a frame has fewer. Sums of 32-bit words fold to the sum of their halves.
-    let mut sum = words + u64::from(u32::from_be_bytes(rest));
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
-}
-
-#[cfg(test)]
-mod tests {
-    use evenkeel_core::wire::{IpAddress, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket};
-
-    use super::*;
-
-    /// Returns a packet as the kernel hands it over, with unfinished checksums.
-    fn packet(is_v6: bool, is_udp: bool, payload: usize) -> (Vec<u8>, Offload) {
-        let mut bytes = vec![2; 12];
-        bytes.extend(if is_v6 { [0x86, 0xdd] } else { [8, 0] });
-        let protocol = if is_udp { 17 } else { 6 };
-        if is_v6 {
-            bytes.extend([0x60, 0, 0, 0, 0xff, 0xff, protocol, 64]);
-            bytes.extend([0xfd; 32]);
-        } else {
-            bytes.extend([
-                0x45, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
-            ]);
-        }
-        let transport = bytes.len() as u16;
-        if is_udp {
-            bytes.extend([0, 1, 0, 2, 0, 0, 0xab, 0xcd]);
-        } else {
-            // The sequence number is near its end; the flags are FIN, PSH, ACK and CWR; there are twelve
-            // bytes of options.
-            bytes
-                .extend([0, 1, 0, 2, 0xff, 0xff, 0xff, 0x00, 0, 0, 0, 0, 0x80, 0x99, 1, 0, 0xab, 0xcd, 0, 0]);
-            bytes.extend([1; 12]);
-        }
-        bytes.extend((0..payload).map(|n| n as u8));
-        let kind = match (is_udp, is_v6) {
-            (true, _) => UDP,
-            (false, true) => TCP_V6 | ECN,
-            (false, false) => TCP_V4,
-        };
-        (bytes, Offload { kind, size: 1000, transport })
-    }
-
-    fn segments(packet: &[u8], offload: Offload) -> Vec<Vec<u8>> {
-        let mut segments = Segments::default();
-        assert!(segments.load(packet, offload));
-        let mut all = Vec::new();
-        while let Some(len) = segments.next_len() {
-            let mut segment = vec![0; len];
-            assert!(segments.next(&mut segment));
-            all.push(segment);
-        }
-        all
-    }
-
-    #[test]
-    fn segments_have_right_lengths_checksums_and_payload() {
-        for (is_v6, is_udp) in [(false, false), (false, true), (true, false), (true, true)] {
-            let (whole, offload) = packet(is_v6, is_udp, 2500);
-            let all = segments(&whole, offload);
-            assert_eq!(all.len(), 3);
-            let mut payload = Vec::new();
-            for (number, segment) in all.iter().enumerate() {
-                let ip = &segment[ETHERNET..];
-                let (source, destination, above): (IpAddress, IpAddress, &[u8]) = if is_v6 {
-                    let packet = Ipv6Packet::new_checked(ip).unwrap();
-                    (
-                        packet.src_addr().into(),
-                        packet.dst_addr().into(),
-                        &ip[40..40 + usize::from(packet.payload_len())],
-                    )
-                } else {
-                    let packet = Ipv4Packet::new_checked(ip).unwrap();
-                    assert!(packet.verify_checksum());
-                    assert_eq!(packet.ident(), 0xffff_u16.wrapping_add(number as u16));
-                    (
-                        packet.src_addr().into(),
-                        packet.dst_addr().into(),
-                        &ip[20..usize::from(packet.total_len())],
-                    )
-                };
-                assert_eq!(above.len() + usize::from(offload.transport), segment.len());
-                if is_udp {
-                    let packet = UdpPacket::new_checked(above).unwrap();
-                    assert!(packet.verify_checksum(&source, &destination));
-                    payload.extend_from_slice(packet.payload());
-                } else {
-                    let packet = TcpPacket::new_checked(above).unwrap();
-                    assert!(packet.verify_checksum(&source, &destination));
-                    assert_eq!(
-                        packet.seq_number().0 as u32,
-                        0xffff_ff00_u32.wrapping_add(number as u32 * 1000)
-                    );
-                    assert_eq!((packet.fin(), packet.psh()), (number == 2, number == 2));
-                    assert_eq!(packet.cwr(), number == 0);
-                    payload.extend_from_slice(packet.payload());
-                }
-            }
-            assert_eq!(payload, whole[whole.len() - 2500..]);
-        }
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused() {
-        let (whole, offload) = packet(false, false, 2000);
-        let mut segments = Segments::default();
-        for wrong in [
-            Offload { kind: 3, ..offload },
-            Offload { kind: TCP_V6, ..offload },
-            Offload { size: 0, ..offload },
-            Offload { transport: 10, ..offload },
-            Offload { transport: u16::MAX, ..offload },
-        ] {
-            assert!(!segments.load(&whole, wrong), "{wrong:?}");
-            assert_eq!(segments.next_len(), None);
-        }
-        for len in 0..usize::from(offload.transport) + 32 {
-            assert!(!segments.load(&whole[..len], offload), "{len}");
-        }
-        let mut bad_offset = whole.clone();
-        bad_offset[usize::from(offload.transport) + 12] = 0x10;
-        assert!(!segments.load(&bad_offset, offload));
+        self.cuts = Cuts::default();
+        *spare = Some(frame);
+        Some(Next::Unusable)
     }
 }

@@ -180,6 +180,12 @@ pub(crate) fn ioctl<T: IoctlArgument>(
     check(unsafe { libc::ioctl(fd.as_raw_fd(), request, ptr::from_mut(argument)) })
 }
 
+/// Calls `ioctl` with a number as its argument.
+pub(crate) fn ioctl_number(fd: BorrowedFd<'_>, request: libc::Ioctl, number: libc::c_uint) -> io::Result<()> {
+    // SAFETY: the descriptor is open, and the kernel takes the argument as a number.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), request, libc::c_ulong::from(number)) })
+}
+
 /// Returns an `ifreq` for the device called `name`, of which at most 15 bytes are used: the last byte of
 /// the field ends the C string.
 pub(crate) fn ifreq(name: &[u8]) -> libc::ifreq {

@@ -4,7 +4,7 @@
 //! holds the sum of the pseudo-header alone, not complemented.
 
 use crate::received::Unfinished;
-use crate::segment::folded_sum;
+use evenkeel_core::segmentation::folded_sum;
 
 /// Returns the checksum of a plain UDP datagram or TCP segment that holds the sum of its pseudo-header and
 /// nothing else. Of complete checksums, one in 65 536 looks like that.

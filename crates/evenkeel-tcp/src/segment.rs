@@ -305,6 +305,24 @@ impl<'a> Segment<'a> {
         if pseudo.add(bytes).finish() != 0 {
             return Err(Malformed::Checksum);
         }
+        Self::of_parts(fixed, options, payload, ecn)
+    }
+
+    /// Parses a segment whose checksum was verified, or is not needed.
+    pub(crate) fn parse_verified(bytes: &'a [u8], ecn: Ecn) -> Result<Self, Malformed> {
+        let (fixed, rest) = bytes.split_first_chunk().ok_or(Malformed::Short)?;
+        let options_len = Header::options_len(fixed).ok_or(Malformed::Short)?;
+        let (options, payload) = rest.split_at_checked(options_len).ok_or(Malformed::Short)?;
+        Self::of_parts(fixed, options, payload, ecn)
+    }
+
+    #[inline]
+    fn of_parts(
+        fixed: &[u8; HEADER_LEN],
+        options: &[u8],
+        payload: &'a [u8],
+        ecn: Ecn,
+    ) -> Result<Self, Malformed> {
         let header = Header::read(fixed, options, ecn);
         if header.source == 0 || header.destination == 0 {
             return Err(Malformed::Port);
@@ -380,6 +398,30 @@ impl<'a> Segment<'a> {
             }
         };
         *to.get_mut(16..)?.first_chunk_mut()? = sum.finish().to_be_bytes();
+        Some(len)
+    }
+
+    /// Writes the segment as [`Segment::emit`] does, for a device that completes its checksum: the field has
+    /// the sum of the pseudo-header.
+    pub(crate) fn emit_unfinished(
+        &self,
+        to: &mut [u8],
+        source: &IpAddr,
+        destination: &IpAddr,
+    ) -> Option<usize> {
+        let header_len = self.header.bytes();
+        let len = header_len + self.payload_len();
+        let (head, rest) = to.get_mut(..len)?.split_at_mut(header_len);
+        let (fixed, room) = head.split_first_chunk_mut()?;
+        *fixed = self.header.fixed_part(header_len);
+        self.header.options.write_to(room)?;
+        let [first, second] = self.payload;
+        let (room, after) = rest.split_at_mut_checked(first.len())?;
+        room.copy_from_slice(first);
+        after.copy_from_slice(second);
+        // The sum itself, and not its complement.
+        let sum = !Checksum::pseudo(*source, *destination, PROTOCOL, len).finish();
+        *to.get_mut(16..)?.first_chunk_mut()? = sum.to_be_bytes();
         Some(len)
     }
 }

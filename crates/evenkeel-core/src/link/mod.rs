@@ -21,6 +21,7 @@ use crate::ledger::Ledger;
 use crate::poll::{Gate, Poller, SourceId, Sources};
 use crate::receive::{DeviceWork, ReceivePath};
 use crate::refuser::Refuser;
+use crate::segmentation::Segmentation;
 use crate::tcp::Fault;
 use crate::tcp::endpoint::{Egress, EgressSet};
 use crate::time::{Duration, Instant};
@@ -107,6 +108,8 @@ struct Link {
     /// The part of the interface that refuses frames for full channels, if the host demultiplexes.
     refuser: Option<Box<dyn Refuser>>,
     plan: ReceivePath,
+    /// Whether large segments leave by it whole.
+    takes_large: bool,
     output: TransmitQueue,
     /// Frames taken from its receive rings.
     received: u64,
@@ -190,6 +193,7 @@ impl Links {
             demultiplexer,
             refuser: None,
             plan,
+            takes_large: false,
             output,
             received: 0,
             untaken: Untaken::default(),
@@ -240,6 +244,18 @@ impl Links {
             }
         }
         Some(earlier)
+    }
+
+    /// Sets whether large segments leave by an interface whole.
+    pub(crate) fn set_segmentation(&mut self, id: InterfaceId, segmentation: Option<Segmentation>) {
+        if let Some(link) = self.links.get_mut(usize::from(id.0)) {
+            link.takes_large = segmentation.is_some();
+        }
+    }
+
+    /// Returns whether large segments leave by an interface whole.
+    pub(crate) fn takes_large(&self, id: InterfaceId) -> bool {
+        self.link(id).is_some_and(|link| link.takes_large)
     }
 
     /// Finds the transmit sides that never interrupt.

@@ -13,6 +13,9 @@ use crate::stack::{Stack, buffer_bytes_for};
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpCidr};
 
+/// The number of large buffers of a host with an interface that takes large segments: 4 MiB.
+const LARGE_PKTS: usize = 64;
+
 /// Makes the buffers of a host large enough for the frames of an interface with this MTU.
 fn fit(pool: &mut Pool, stack: &mut Stack, mtu: usize) {
     pool.fit(buffer_bytes_for(mtu));
@@ -25,6 +28,12 @@ fn show_addresses(stack: &Stack, links: &mut Links) {
         let own = stack.local_addresses().filter(|address| stack.is_own(address));
         interface.set_addresses(&mut { own });
     }
+}
+
+/// Reserves large buffers if there are none. Returns whether there are some: the memory limit may not allow
+/// them.
+fn reserve_large(pool: &mut Pool) -> bool {
+    pool.has_large() || pool.grow_large(LARGE_PKTS).is_ok()
 }
 
 impl Net {
@@ -51,7 +60,7 @@ impl Net {
                 return Err(error);
             }
         };
-        let &Properties { address, mtu, .. } = interface.properties();
+        let &Properties { address, mtu, segmentation, .. } = interface.properties();
         let limit = self.config.transmit_queue_pkts();
         let gate = if self.config.paper_policies.output_feedback {
             self.rx.gate(limit, &self.config)
@@ -61,6 +70,8 @@ impl Net {
         let id = self.links.add(interface, demultiplexer, plan, gate, &self.config, &mut self.poller);
         let id = id.ok_or(AddInterfaceError::TooManyQueues)?;
         self.stack.add_interface(address, mtu);
+        self.stack.set_segmentation(id, segmentation.filter(|_| reserve_large(&mut self.pool)));
+        self.links.set_segmentation(id, segmentation.filter(|_| self.pool.has_large()));
         self.offloads.set(id, offload);
         self.links.find_refuser(id);
         self.channels().update(Change::Hardware(address));
@@ -91,7 +102,7 @@ impl Net {
         }
         fit(&mut self.pool, &mut self.stack, interface.properties().mtu);
         interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
-        let &Properties { address: hardware, mtu, .. } = interface.properties();
+        let &Properties { address: hardware, mtu, segmentation, .. } = interface.properties();
         let offload = interface.offload();
         let Some(earlier) = self.links.replace(id, interface) else { return Ok(()) };
         let &Properties { address, buffers, .. } = earlier.properties();
@@ -104,6 +115,8 @@ impl Net {
         self.links.find_refuser(id);
         self.channels().open_all_allowances_on(id);
         self.stack.set_mtu(id, mtu);
+        self.stack.set_segmentation(id, segmentation.filter(|_| reserve_large(&mut self.pool)));
+        self.links.set_segmentation(id, segmentation.filter(|_| self.pool.has_large()));
         self.with_stack(now, |stack, io| {
             stack.forget_neighbors(id, io);
             stack.set_hardware(id, hardware, io);

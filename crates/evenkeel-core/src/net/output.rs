@@ -5,6 +5,7 @@ use crate::drop::LinkDrop;
 use crate::frame::Frame;
 use crate::id::InterfaceId;
 use crate::link::Links;
+use crate::segmentation::Cuts;
 use crate::sockets::Sockets;
 
 /// The way out: the transmit queues of the interfaces, and the packet monitors in front of them.
@@ -52,8 +53,37 @@ impl Output<'_> {
     /// Puts the frames that protocol work has produced into the transmit queues.
     fn enqueue_all(&mut self) {
         while let Some((id, frame)) = self.links.out().pop_front() {
-            self.enqueue(id, frame);
+            if frame.segment_bytes().is_some() && !self.leaves_whole(id) {
+                self.enqueue_segments(id, frame);
+            } else {
+                self.enqueue(id, frame);
+            }
         }
+    }
+
+    /// Returns whether a large segment leaves by an interface whole. A packet monitor sees segments as they
+    /// are on the wire.
+    fn leaves_whole(&self, id: InterfaceId) -> bool {
+        self.links.takes_large(id) && !self.sockets.is_watched()
+    }
+
+    /// Puts the segments into the transmit queue that a large one is to be cut into. Those for which there is
+    /// no buffer are dropped together.
+    #[cold]
+    fn enqueue_segments(&mut self, id: InterfaceId, frame: Frame) {
+        let mut segments = 0_u64;
+        let cuts = Cuts::of_large(&frame);
+        if let Some(mut cuts) = cuts {
+            while let Some(segment) = cuts.copy_next(&frame, self.cx.pool) {
+                self.enqueue(id, segment);
+                segments += 1;
+            }
+        }
+        if segments == 0 {
+            self.cx.ledger.drop_output(LinkDrop::NoBuffer);
+        }
+        self.cx.ledger.originated += segments.saturating_sub(1);
+        self.cx.pool.recycle(frame);
     }
 
     fn enqueue(&mut self, id: InterfaceId, frame: Frame) {

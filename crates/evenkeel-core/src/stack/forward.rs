@@ -16,6 +16,7 @@ use super::route::table::Via;
 use super::transit::Transit;
 use crate::drop::{IpDrop, LinkDrop};
 use crate::id::InterfaceId;
+use crate::segmentation::len_of_packet;
 use crate::wire::{EthernetAddress, IpAddress, Ipv4Packet, Ipv6Packet};
 
 /// The fields of an IP header that forwarding needs.
@@ -24,7 +25,7 @@ struct Header {
     source: IpAddress,
     destination: IpAddress,
     hop_limit: u8,
-    /// Of the whole packet.
+    /// Of the whole packet, or of each segment of a large one.
     len: usize,
     /// The payload's end, in bytes, within the unfragmented packet. `None` if the packet must not be
     /// fragmented.
@@ -32,8 +33,10 @@ struct Header {
 }
 
 impl Header {
-    fn of(packet: &[u8]) -> Option<Self> {
-        let len = packet.len();
+    fn of(transit: &Transit) -> Option<Self> {
+        let packet = transit.packet();
+        let segment_bytes = transit.frame.segment_bytes();
+        let len = len_of_packet(packet, segment_bytes);
         if packet.first()? >> 4 == 4 {
             let packet = Ipv4Packet::new_checked(packet).ok()?;
             let end = usize::from(packet.frag_offset()) + len - usize::from(packet.header_len());
@@ -42,7 +45,8 @@ impl Header {
                 destination: packet.dst_addr().into(),
                 hop_limit: packet.hop_limit(),
                 len,
-                may_cut_to: (!packet.dont_frag()).then_some(end),
+                // The segments of a large one are not fragmented.
+                may_cut_to: (!packet.dont_frag() && segment_bytes.is_none()).then_some(end),
             })
         } else {
             let packet = Ipv6Packet::new_checked(packet).ok()?;
@@ -113,7 +117,7 @@ impl Forwarding<'_, '_> {
     /// a neighbour, or dropped. Its sender is notified as RFC 1812 5.2.7 and RFC 4443 require.
     #[inline]
     pub(super) fn forward(&mut self, transit: Transit) {
-        let Some(header) = Header::of(transit.packet()) else {
+        let Some(header) = Header::of(&transit) else {
             return self.errors.output.io.drop_frame(transit.frame, IpDrop::Malformed);
         };
         match self.next_link(&header, &transit) {

@@ -21,6 +21,7 @@ use super::udp::{self, Source};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
 use crate::id::InterfaceId;
+use crate::segmentation::len_of_segment;
 use crate::tcp::Checksum;
 use crate::tcp::endpoint::Transmit;
 use crate::wire::{EthernetAddress, EthernetProtocol, IpAddress, IpEndpoint, IpProtocol};
@@ -190,7 +191,8 @@ impl<'io> Output<'_, 'io> {
 
     /// Sends the payload in `frame` with a header put in front, in one packet.
     fn send_whole(&mut self, header: Header, path: Path, frame: Frame) -> Result<(), OutputError> {
-        if header.len() + frame.len() > self.routing.interfaces().mtu(path.interface) {
+        let len = header.len() + len_of_segment(frame.bytes(), frame.segment_bytes());
+        if len > self.routing.interfaces().mtu(path.interface) {
             self.lose(frame, IpDrop::TooBig);
             return Err(OutputError::TooBig);
         }

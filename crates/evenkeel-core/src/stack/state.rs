@@ -40,6 +40,7 @@ use crate::deadline::Deadline;
 use crate::frame::Frame;
 use crate::id::InterfaceId;
 use crate::plain::Plain;
+use crate::segmentation::Segmentation;
 use crate::tcp::endpoint::{Egress, Quote, Routes, Transmit};
 use crate::tcp::{FourTuple, ReplyLimit, Secret};
 use crate::time::Instant;
@@ -504,6 +505,11 @@ impl Stack {
         self.routing.set_mtu(interface, mtu);
     }
 
+    /// Sets whether an interface takes large segments, and how large ones.
+    pub(crate) fn set_segmentation(&mut self, interface: InterfaceId, segmentation: Option<Segmentation>) {
+        self.routing.set_cuts(interface, segmentation.map_or(0, Segmentation::payload_max));
+    }
+
     /// Gives an interface another hardware address, and in place of the link-local address that came with the
     /// earlier one its own.
     pub fn set_hardware(&mut self, interface: InterfaceId, mac: EthernetAddress, io: &mut Io<'_>) {
@@ -715,6 +721,11 @@ impl Routes for Stack {
 
     fn egress(&self, route: &FirstHop) -> Option<Egress> {
         route.interface().map(InterfaceId::egress)
+    }
+
+    fn cuts(&self, route: &FirstHop) -> usize {
+        let own = route.interface().and_then(|interface| self.routing.interfaces().of(interface));
+        own.map_or(0, |own| own.cuts)
     }
 }
 

@@ -1,5 +1,6 @@
 //! TCP as IP sees it: what has come for it, and what it sends (RFC 9293 3.9.2).
 
+use core::num::NonZeroU16;
 use std::borrow::Cow;
 
 use super::address::kinds::Cast;
@@ -8,7 +9,7 @@ use super::io::Io;
 use super::packet::{Packet, Payload};
 use super::route::path::Path;
 use crate::drop::{Reason, TcpDrop};
-use crate::frame::Pool;
+use crate::frame::{Frame, Pool};
 use crate::id::InterfaceId;
 use crate::ledger::Ledger;
 use crate::tcp::Ecn;
@@ -54,6 +55,19 @@ impl TcpPacket {
             [piece] => Cow::Borrowed(piece.bytes()),
             pieces => Cow::Owned(pieces.iter().flat_map(|piece| piece.bytes().iter().copied()).collect()),
         }
+    }
+
+    /// Returns the frame with it if it is a large segment.
+    #[inline]
+    pub(crate) fn large_frame(&self) -> Option<&Frame> {
+        self.payload.first_frame().filter(|frame| frame.segment_bytes().is_some())
+    }
+
+    /// Returns the number of bytes of payload in each segment that it was, or would be, on the wire, if it is
+    /// a large segment. Its checksum is then not to be verified.
+    #[inline]
+    pub(crate) fn segment_bytes(&self) -> Option<NonZeroU16> {
+        self.payload.first_frame()?.segment_bytes()
     }
 
     /// Returns the frames that it came in, from their Ethernet headers on.

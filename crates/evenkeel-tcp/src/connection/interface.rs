@@ -257,7 +257,14 @@ impl Connection {
     /// Returns the next segment to send, if there is one, and counts it as sent. If there is none, frees
     /// the memory of empty buffers.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing<'_>> {
-        Transmission::new(&mut self.tcb, now).poll()
+        Transmission::new(&mut self.tcb, 0, now).poll()
+    }
+
+    /// Returns the next segment to send as [`Connection::poll_transmit`] does, for a device that cuts large
+    /// ones: if several full segments may leave one after the other, they are returned as one, with the size
+    /// of each ([`Outgoing::cut`]), and of at most `most` bytes of payload together.
+    pub fn poll_transmit_large(&mut self, most: usize, now: Instant) -> Option<Outgoing<'_>> {
+        Transmission::new(&mut self.tcb, u32::try_from(most).unwrap_or(u32::MAX), now).poll()
     }
 
     /// Processes a report that a packet was too big (RFC 1191, RFC 8201): the segment that began at `seq`

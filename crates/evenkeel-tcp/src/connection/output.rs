@@ -2,6 +2,11 @@
 //!
 //! The order is: a reset; a SYN; a tail loss probe; lost data; new data; a probe of the window, or of the
 //! peer; an acknowledgment, unless one of the others brought it.
+//!
+//! New data may leave as one large segment, which the device cuts into those that would have left one after
+//! the other. Everything else here, and the record of what was sent, goes by the latter.
+
+use core::num::NonZeroU16;
 
 use super::super::counters::Counter;
 use super::super::options::Options;
@@ -21,6 +26,16 @@ pub struct Outgoing<'a> {
     pub segment: Segment<'a>,
     /// Whether the segment only repeats an earlier one (RFC 4022: it is not among `tcpOutSegs`).
     pub again: bool,
+    /// Bytes of payload of each of the segments that the device is to cut it into; `None` if it is one.
+    pub cut: Option<NonZeroU16>,
+}
+
+impl Outgoing<'_> {
+    /// Returns the number of segments that it is on the wire.
+    pub(crate) fn segments(&self) -> u32 {
+        let len = self.segment.payload_len() as u32;
+        self.cut.map_or(1, |size| len.div_ceil(size.get().into()))
+    }
 }
 
 /// The next segment to send, other than a SYN or a reset.
@@ -32,26 +47,30 @@ struct Next {
     ecn: Ecn,
     /// Whether the payload was sent before.
     again: bool,
+    /// Bytes of payload of each segment, if the device is to cut it.
+    cut: Option<NonZeroU16>,
 }
 
 impl Next {
     /// Returns a segment without payload that was not sent before.
     fn bare(seq: SeqNumber) -> Self {
         let payload = SeqRange::default();
-        Self { seq, flags: Flags::NONE, payload, ecn: Ecn::NotCapable, again: false }
+        Self { seq, flags: Flags::NONE, payload, ecn: Ecn::NotCapable, again: false, cut: None }
     }
 }
 
 /// An opportunity of a connection to send a segment.
 pub(super) struct Transmission<'c> {
     tcb: &'c mut Tcb,
+    /// The largest payload that the device cuts into segments, in bytes; zero if it cuts none.
+    most: u32,
     now: Instant,
 }
 
 impl<'c> Transmission<'c> {
     #[inline(always)]
-    pub(super) const fn new(tcb: &'c mut Tcb, now: Instant) -> Self {
-        Self { tcb, now }
+    pub(super) const fn new(tcb: &'c mut Tcb, most: u32, now: Instant) -> Self {
+        Self { tcb, most, now }
     }
 
     /// Returns the next segment to send, if there is one, and counts it as sent. If there is none, frees
@@ -66,24 +85,25 @@ impl<'c> Transmission<'c> {
         let opening = matches!(self.tcb.state, State::SynSent | State::SynReceived);
         if opening || self.tcb.reset.is_some() {
             if let Some((header, payload, again)) = self.reset_or_syn() {
-                return Some(self.count(header, payload, again));
+                return Some(self.count(header, payload, again, None));
             }
         }
-        let Some(Next { seq, flags, payload, ecn, again }) = self.next_segment() else {
+        let Some(Next { seq, flags, payload, ecn, again, cut }) = self.next_segment() else {
             self.after_last();
             return None;
         };
         let header = Header { ecn, ..HeaderOf::new(self.tcb, self.now).segment(seq, flags) };
-        Some(self.count(header, payload, again))
+        Some(self.count(header, payload, again, cut))
     }
 
     #[inline(always)]
-    fn count(self, header: Header, payload: SeqRange, again: bool) -> Outgoing<'c> {
+    fn count(self, header: Header, payload: SeqRange, again: bool, cut: Option<NonZeroU16>) -> Outgoing<'c> {
         let Self { tcb, .. } = self;
         let segment = Segment { header, payload: tcb.snd.buffer.get(payload) };
-        tcb.counts.segments_out += 1;
+        let outgoing = Outgoing { segment, again, cut };
+        tcb.counts.segments_out += u64::from(outgoing.segments());
         tcb.counts.bytes_out += segment.payload_len() as u64;
-        Outgoing { segment, again }
+        outgoing
     }
 
     /// Ends a train of segments, unless the next waits for the pacer, when nothing leaves now. Frees the
@@ -253,6 +273,39 @@ impl<'c> Transmission<'c> {
         if bytes > 0 && (!recovery.may_send(bytes) || timers.pace.delays(recovery, self.now)) {
             return None;
         }
+        let next = self.data(new.range, false)?;
+        Some(if self.most > next.payload.len() { self.with_followers(next) } else { next })
+    }
+
+    /// Returns a full segment of new data together with those that may leave right after it, as one large
+    /// segment for the device to cut. Each of them passes the same rules, and is recorded by itself.
+    #[cold]
+    fn with_followers(&mut self, first: Next) -> Next {
+        let size = first.payload.len();
+        let cut = u16::try_from(size).ok().and_then(NonZeroU16::new);
+        // Only the last one may be shorter, have a FIN, or differ in any other way.
+        let is_first = size == self.room() && !first.flags.intersects(Flags::FIN | Flags::CWR);
+        let mut all = first;
+        let mut is_full = is_first && cut.is_some();
+        while is_full {
+            let Some(more) = self.follower(self.most - all.payload.len()) else { break };
+            is_full = more.payload.len() == size;
+            all.payload = SeqRange::new(all.payload.start, more.payload.end);
+            all.flags = all.flags | more.flags;
+            all.cut = cut;
+        }
+        all
+    }
+
+    /// Returns the segment with new data that may leave next, if it has no more than `most` bytes.
+    fn follower(&mut self, most: u32) -> Option<Next> {
+        let new = self.candidate().filter(|new| self.tcb.nagle.lets_pass(new, &self.tcb.snd))?;
+        let Tcb { timers, recovery, snd, .. } = &mut *self.tcb;
+        let bytes = new.range.len() - u32::from(new.range.end.after(snd.buffer.end()));
+        let fits = 0 < bytes && bytes <= most;
+        if !fits || !recovery.may_send(bytes) || timers.pace.delays(recovery, self.now) {
+            return None;
+        }
         self.data(new.range, false)
     }
 
@@ -307,7 +360,7 @@ impl<'c> Transmission<'c> {
         if tcb.recovery.measures() {
             self.record_last();
         }
-        Some(Next { seq: range.start, flags, payload: bytes, ecn, again })
+        Some(Next { seq: range.start, flags, payload: bytes, ecn, again, cut: None })
     }
 
     /// Starts the persist timer: data waits for a window that is too small, and nothing is on its way

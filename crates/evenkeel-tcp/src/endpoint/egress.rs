@@ -62,6 +62,13 @@ pub trait Routes {
     /// Returns the interface through which segments on `route` leave; `None` if they never have to wait
     /// for an interface.
     fn egress(&self, route: &Self::Route) -> Option<Egress>;
+
+    /// Returns the largest payload in bytes of a segment that the interface of `route` cuts into segments and
+    /// whose checksum it completes. The default is zero: each segment leaves by itself.
+    fn cuts(&self, route: &Self::Route) -> usize {
+        let _ = route;
+        0
+    }
 }
 
 /// Routes of a host with a single interface, which is never full.

@@ -2,6 +2,7 @@
 //! 9293, 3.10.7).
 
 use core::net::IpAddr;
+use core::num::NonZeroU16;
 
 use super::super::connection::{Connection, SynAck, SynReceived};
 use super::super::counters::Counter;
@@ -52,10 +53,36 @@ impl<'e, R: Copy> Input<'e, R> {
         self.state.counters.count(Counter::InSegs);
         // The segment is not moved: a move takes longer than reading it.
         let parsed = Segment::parse_between(bytes, &packet.source, &packet.destination, packet.ecn);
-        let segment = match &parsed {
-            Ok(segment) => segment,
-            Err(why) => return self.count_malformed(*why),
-        };
+        match &parsed {
+            Ok(segment) => self.dispatch(expected, segment, packet),
+            Err(why) => self.count_malformed(*why),
+        }
+    }
+
+    /// Processes a packet that was `size` bytes of payload a segment on the wire, and whose checksum a device
+    /// has verified.
+    pub(super) fn process_large(
+        &mut self,
+        expected: Option<Id>,
+        bytes: &[u8],
+        size: NonZeroU16,
+        packet: &Packet,
+    ) -> Fate {
+        match Segment::parse_verified(bytes, packet.ecn) {
+            Ok(segment) => {
+                let segments = segment.payload_len().div_ceil(usize::from(size.get())).max(1);
+                self.state.counters.add(Counter::InSegs, segments as u64);
+                self.dispatch(expected, &segment, packet)
+            }
+            Err(why) => {
+                self.state.counters.count(Counter::InSegs);
+                self.count_malformed(why)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn dispatch(&mut self, expected: Option<Id>, segment: &Segment<'_>, packet: &Packet) -> Fate {
         let header = &segment.header;
         let local = AddrPort::new(packet.destination, header.destination);
         let tuple = FourTuple::new(local, AddrPort::new(packet.source, header.source));

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
-use core::num::NonZeroU8;
+use core::num::{NonZeroU8, NonZeroU16};
 
 use super::super::connection::{Connection, Info};
 use super::super::cookie::CookieOffer;
@@ -329,6 +329,22 @@ impl<R: Copy> Endpoint<R> {
         Input::new(&mut self.state, now).process(expected, bytes, packet)
     }
 
+    /// Processes a large segment as [`Endpoint::input_expected`] does: it was several segments on the wire,
+    /// of `size` bytes of payload each (the last of less), or is to be cut into them by a device that it will
+    /// not pass. Its checksum is not verified: the caller knows that the data is right.
+    ///
+    /// It is answered by one acknowledgment, as in other implementations that receive so.
+    pub fn input_large(
+        &mut self,
+        expected: Option<Id>,
+        bytes: &[u8],
+        size: NonZeroU16,
+        packet: &Packet,
+        now: Instant,
+    ) -> Fate {
+        Input::new(&mut self.state, now).process_large(expected, bytes, size, packet)
+    }
+
     /// Returns whether a segment that belongs to no connection or listener would have no effect, not even
     /// an answer. If so, it is counted, and the caller need not give it to [`Endpoint::input`]. Its
     /// checksum is not verified.
@@ -410,7 +426,19 @@ impl<R: Copy> Endpoint<R> {
         routes: &impl Routes<Route = R>,
         to: &mut [u8],
     ) -> Option<Transmit<R>> {
-        Output::new(&mut self.state, now).poll(routes, to)
+        Output::new(&mut self.state, false, now).poll(routes, to)
+    }
+
+    /// Writes the next segment to send as [`Endpoint::poll_transmit`] does, or several full ones of a
+    /// connection as one large segment if its interface [cuts](Routes::cuts) such: then [`Transmit::cut`] has
+    /// the size of each. A large segment is at most as long as `to`.
+    pub fn poll_transmit_large(
+        &mut self,
+        now: Instant,
+        routes: &impl Routes<Route = R>,
+        to: &mut [u8],
+    ) -> Option<Transmit<R>> {
+        Output::new(&mut self.state, true, now).poll(routes, to)
     }
 
     /// Returns whether [`Endpoint::poll_transmit`] would have something to do if the interfaces in `full`

@@ -1,6 +1,6 @@
 //! Outgoing segments, and the end of connections that have sent their last.
 
-use core::num::NonZeroU8;
+use core::num::{NonZeroU8, NonZeroU16};
 
 use super::super::connection::Outgoing;
 use super::super::counters::Counter;
@@ -29,7 +29,13 @@ pub struct Transmit<R = ()> {
     pub ecn: Ecn,
     /// The route of its connection; `None` if a listener, TIME-WAIT or no connection answers.
     pub route: Option<R>,
+    /// Bytes of payload of each of the segments that the interface is to cut it into, whose checksum is
+    /// unfinished then: it is the sum of the pseudo-header. `None` for a segment as it is on the wire.
+    pub cut: Option<NonZeroU16>,
 }
+
+/// The longest header of a segment, in bytes.
+const HEADER_MAX: usize = 60;
 
 /// The result of a connection's turn to send.
 enum Turn<R> {
@@ -44,22 +50,25 @@ enum Turn<R> {
 /// An opportunity of an endpoint to send a segment.
 pub(super) struct Output<'e, R> {
     state: &'e mut EndpointState<R>,
+    /// Whether it may be a large one.
+    large: bool,
     now: Instant,
 }
 
 impl<'e, R: Copy> Output<'e, R> {
     #[inline(always)]
-    pub(super) const fn new(state: &'e mut EndpointState<R>, now: Instant) -> Self {
-        Self { state, now }
+    pub(super) const fn new(state: &'e mut EndpointState<R>, large: bool, now: Instant) -> Self {
+        Self { state, large, now }
     }
 
     /// Writes the next segment to send to the beginning of `to`, and counts it as sent.
     #[inline(always)]
     pub(super) fn poll(&mut self, routes: &impl Routes<Route = R>, to: &mut [u8]) -> Option<Transmit<R>> {
         while let Some(Answer { tuple, header, hop_limit, again }) = self.state.answers.pop() {
-            self.count(header.flags, again);
+            self.count(header.flags, again, 1);
             let marks = Marks { dscp: 0, hop_limit };
-            if let Some(transmit) = write(&tuple, &Segment::bare(header), marks, None, to) {
+            let answer = Outgoing { segment: Segment::bare(header), again, cut: None };
+            if let Some(transmit) = write(&tuple, &answer, marks, None, to) {
                 return Some(transmit);
             }
         }
@@ -97,27 +106,29 @@ impl<'e, R: Copy> Output<'e, R> {
         // The connection takes no memory here, but its window depends on the allowance.
         connection.set_allowance(state.memory.allowance());
         let marks = Marks { dscp: *dscp, hop_limit: connection.hop_limit() };
-        let left = connection.poll_transmit(self.now);
-        let left = left.as_ref().map(|Outgoing { segment, again }| {
-            (segment.header.flags, *again, write(tuple, segment, marks, Some(route), to))
+        let most = if self.large { routes.cuts(&route).min(to.len().saturating_sub(HEADER_MAX)) } else { 0 };
+        let left = connection.poll_transmit_large(most, self.now);
+        let left = left.as_ref().map(|outgoing| {
+            let transmit = write(tuple, outgoing, marks, Some(route), to);
+            (outgoing.segment.header.flags, outgoing.again, outgoing.segments(), transmit)
         });
         // Other connections may have taken memory, or the congestion window may have shrunk after a pause
         // (RFC 5681, 4.1), and with it the room to write, though nothing leaves. The user is then to be
         // notified when there is room again.
         notified.writable = notified.writable && connection.is_writable();
-        let Some((flags, again, transmit)) = left else { return Turn::Idle };
+        let Some((flags, again, segments, transmit)) = left else { return Turn::Idle };
         let more = connection.may_transmit();
         state.counters.count_all(connection.take_counted());
-        self.count(flags, again);
+        self.count(flags, again, segments);
         transmit.map_or(Turn::Idle, |transmit| Turn::Sent(transmit, more))
     }
 
-    /// Counts a segment that leaves. `tcpOutSegs` does not include those that have nothing but bytes sent
-    /// before (RFC 4022).
+    /// Counts what leaves as one segment or as several. `tcpOutSegs` does not include those that have nothing
+    /// but bytes sent before (RFC 4022).
     #[inline]
-    fn count(&mut self, flags: Flags, again: bool) {
+    fn count(&mut self, flags: Flags, again: bool, segments: u32) {
         if !again {
-            self.state.counters.count(Counter::OutSegs);
+            self.state.counters.add(Counter::OutSegs, segments.into());
         }
         if flags.contains(Flags::RST) {
             self.state.counters.count(Counter::OutRsts);
@@ -171,11 +182,15 @@ struct Marks {
 #[inline]
 fn write<R>(
     tuple: &FourTuple,
-    segment: &Segment<'_>,
+    &Outgoing { ref segment, cut, .. }: &Outgoing<'_>,
     Marks { dscp, hop_limit }: Marks,
     route: Option<R>,
     to: &mut [u8],
 ) -> Option<Transmit<R>> {
-    let len = segment.emit_between(to, &tuple.local.addr, &tuple.remote.addr)?;
-    Some(Transmit { tuple: *tuple, len, dscp, hop_limit, ecn: segment.header.ecn, route })
+    let (source, destination) = (&tuple.local.addr, &tuple.remote.addr);
+    let len = match cut {
+        None => segment.emit_between(to, source, destination)?,
+        Some(_) => segment.emit_unfinished(to, source, destination)?,
+    };
+    Some(Transmit { tuple: *tuple, len, dscp, hop_limit, ecn: segment.header.ecn, route, cut })
 }

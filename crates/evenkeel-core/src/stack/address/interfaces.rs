@@ -17,13 +17,15 @@ const MTU_MIN: usize = 576;
 pub(crate) struct InterfaceAddresses {
     pub(crate) hardware: EthernetAddress,
     pub(crate) mtu: usize,
+    /// The largest payload of a segment that the interface cuts, in bytes; zero if it cuts none.
+    pub(crate) cuts: usize,
     pub(crate) v4: Vec<Ipv4Cidr>,
     pub(crate) v6: Vec<Ipv6Cidr>,
 }
 
 impl InterfaceAddresses {
     const fn new(hardware: EthernetAddress, mtu: usize) -> Self {
-        Self { hardware, mtu, v4: Vec::new(), v6: Vec::new() }
+        Self { hardware, mtu, cuts: 0, v4: Vec::new(), v6: Vec::new() }
     }
 
     pub(crate) fn owns_v4(&self, address: Ipv4Address) -> bool {
@@ -190,6 +192,13 @@ impl Interfaces {
         let mtu = mtu.clamp(MTU_MIN, self.mtu_max);
         if let Some(own) = self.of_mut(interface) {
             own.mtu = mtu;
+        }
+    }
+
+    /// Sets the largest payload of a segment that an interface cuts.
+    pub(crate) fn set_cuts(&mut self, interface: InterfaceId, payload_max: usize) {
+        if let Some(own) = self.of_mut(interface) {
+            own.cuts = payload_max;
         }
     }
 

@@ -90,6 +90,11 @@ impl Routing {
         self.raise_generation();
     }
 
+    /// Sets the largest payload of a segment that an interface cuts.
+    pub(crate) fn set_cuts(&mut self, interface: InterfaceId, payload_max: usize) {
+        self.interfaces.set_cuts(interface, payload_max);
+    }
+
     /// Replaces the hardware address of an interface. Returns the link-local addresses that belong to the
     /// earlier one and to the new one, if they differ.
     pub(crate) fn set_hardware(

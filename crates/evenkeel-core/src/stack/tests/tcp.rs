@@ -16,7 +16,8 @@ fn a_segment_bears_the_codepoint_and_what_it_says_of_congestion() {
     for address in [v4, v6] {
         let tuple = FourTuple::new((address(2), 1000), (address(1), 80));
         let frame = b.pool.take_copy(&[0; 20]).unwrap();
-        let segment = Transmit { tuple, len: 20, dscp: 46, hop_limit: None, ecn: Ecn::Capable, route: None };
+        let segment =
+            Transmit { tuple, len: 20, dscp: 46, hop_limit: None, ecn: Ecn::Capable, route: None, cut: None };
         b.with(|stack, io| stack.send_segment(frame, &segment, io)).unwrap();
         let sent = b.sent();
         let ip = &sent[0][14..];
