@@ -8,23 +8,22 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
 use aya::maps::{DevMap, MapData, PerCpuArray, XskMap};
-use aya::{Ebpf, EbpfLoader};
+use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use evenkeel_core::demux::Change;
 use evenkeel_core::drop::{IpDrop, LinkDrop, Reason, TcpDrop};
 use evenkeel_core::id::ChannelId;
 
-pub(crate) use self::attached::Mode;
-use self::attached::{Attached, OBJECT, attach, load, number_of, xdp};
 pub(super) use self::spread::Spread;
 pub(crate) use self::table::Sharing;
 use self::table::Table;
 pub(super) use self::table::{End, end, octets};
 use super::buffers::Buffers;
 use super::marks::{Mark, Marks, SLOTS};
+pub(crate) use crate::attached::Mode;
+use crate::attached::{Attached, attach, load, number_of, xdp};
 use crate::bpf::{error_of, missing, take_array, take_map};
 use crate::error::LinkError;
 
-mod attached;
 mod spread;
 mod table;
 
@@ -62,6 +61,8 @@ const REASONS: [Reason; 6] = [
     Reason::Link(LinkDrop::TooLong),
     Reason::Tcp(TcpDrop::Cookie),
 ];
+
+static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/demux.o");
 
 /// The place where a program gets its frames.
 #[derive(Debug)]
