@@ -67,10 +67,11 @@ pub fn run(
     let (stop, clock, mut halt) = (Stop::on_signals()?, Clock::start(), Halt::new()?);
     halt.watch(stop.fd());
     limits.reports.iter().for_each(|reports| _ = halt.watch(reports.event().fd()));
-    let guard = Guard::attach(&interfaces, options)?;
+    let mut guard = Guard::attach(&interfaces, options)?;
+    halt.watch(guard.announcements());
     began();
     let begin = clock.now();
-    let account = || -> Result<Guarded, LinkError> {
+    let account = |guard: &Guard| -> Result<Guarded, LinkError> {
         let seconds = clock.now().since(begin).as_secs_f64();
         Ok(account(interfaces.clone(), options.counts_only, seconds, &guard.ports()?))
     };
@@ -78,13 +79,14 @@ pub fn run(
     let mut next = limits.every.map_or(Instant::NEVER, |every| begin + every);
     while !stop.requested() && clock.now() < end {
         halt.until(&clock, next.min(end))?;
+        guard.follow()?;
         let interval = limits.every.filter(|_| clock.now() >= next);
         next = interval.map_or(next, |every| clock.now() + every);
         if let Some(occasion) = limits.take_request().or(interval.map(|_| Occasion::Interval)) {
-            watch(occasion, &account()?);
+            watch(occasion, &account(&guard)?);
         }
     }
-    Ok(account()?)
+    Ok(account(&guard)?)
 }
 
 fn account(interfaces: Vec<String>, dry_run: bool, seconds: f64, ports: &[GuardedPort]) -> Guarded {

@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use common::{command, signal};
-use evenkeel_testing::{Place, Program, attempt, has_xdp, in_namespace, run, wait_for};
+use evenkeel_testing::{Place, Program, attempt, has_xdp, in_namespace, pause, run, wait_for};
 use serde_json::Value;
 
 const PROGRAMS: [Program; 2] = [("ip", "iproute2"), ("sysctl", "procps")];
@@ -53,13 +53,23 @@ impl Bench {
         (if self.is_v6 { "fd00:78::1" } else { "10.78.0.1" }, port)
     }
 
+    /// Opens a socket. One of that port may be open for a moment still: a program that is being started by
+    /// another test has it until then.
     fn bind(&self, port: u16) -> UdpSocket {
-        UdpSocket::bind(self.near(port)).unwrap()
+        let mut socket = None;
+        wait_for("the port", || {
+            socket = UdpSocket::bind(self.near(port)).ok();
+            socket.is_some()
+        });
+        socket.unwrap()
     }
 
     /// Sends datagrams to a port from the other end, from as many sockets as are wanted.
     fn send(&self, port: u16, datagrams: u64, sockets: usize) {
-        let to = self.near(port);
+        self.send_to(self.near(port), datagrams, sockets);
+    }
+
+    fn send_to(&self, to: (&'static str, u16), datagrams: u64, sockets: usize) {
         let from = if self.is_v6 { "[fd00:78::2]:0" } else { "10.78.0.2:0" };
         self.far.here(move || {
             let sockets: Vec<_> = (0..sockets).map(|_| UdpSocket::bind(from).unwrap()).collect();
@@ -188,6 +198,34 @@ fn a_socket_that_takes_the_place_of_a_full_one_gets_its_own_room() {
         }
         let report = guard.stop();
         assert!(account(&report, FLOODED).1 > 3 * FLOOD_PKTS, "{report}");
+    });
+}
+
+/// A socket of any address would be found for datagrams in transit, too. Those are none of its business.
+#[test]
+fn only_datagrams_to_addresses_of_the_machine_are_judged() {
+    at_veth(|bench| {
+        let (any, further, cidr) = match bench.is_v6 {
+            false => ("0.0.0.0", "10.78.0.9", "10.78.0.9/24"),
+            true => ("::", "fd00:78::9", "fd00:78::9/64 nodad"),
+        };
+        let shown = run("ip -j link show gd0");
+        let hardware = shown.split("\"address\":\"").nth(1).unwrap().split('"').next().unwrap();
+        bench.far.run(&format!("ip neigh replace {further} lladdr {hardware} dev gd1"));
+        let socket = UdpSocket::bind((any, FLOODED)).unwrap();
+        let guard = Guard::start(&[]);
+        bench.send_to((further, FLOODED), FLOOD_PKTS, 1);
+        assert_eq!(guard.stop()["ports"], Value::Array(Vec::new()));
+        assert_eq!(drain(&socket), 0);
+        let guard = Guard::start(&[]);
+        run(&format!("ip addr add {cidr} dev gd0"));
+        // The guard learns of it a moment later.
+        for _ in 0..20 {
+            bench.send_to((further, FLOODED), FLOOD_PKTS / 10, 1);
+            pause(Duration::from_millis(20));
+        }
+        let report = guard.stop();
+        assert!(account(&report, FLOODED).1 > FLOOD_PKTS / 2, "{report}");
     });
 }
 

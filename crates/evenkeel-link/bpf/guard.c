@@ -48,7 +48,7 @@ struct tuple_v6 {
 struct bpf_sock;
 
 enum { PASS = 2, DROP = 1 };
-enum { ARRAY = 2, PERCPU_HASH = 5, PERCPU_ARRAY = 6, NO_PREALLOC = 1 };
+enum { HASH = 1, ARRAY = 2, PERCPU_HASH = 5, PERCPU_ARRAY = 6, NO_PREALLOC = 1 };
 /* The question about a field of the kernel whether it exists. */
 enum { FIELD_EXISTS = 2 };
 
@@ -91,6 +91,19 @@ struct {
 	u32 *key;
 	u8 *value;
 } selected SEC(".maps");
+
+/* An address of this machine: of IPv4 in the first word. */
+struct address {
+	u32 word[4], is_v6;
+};
+
+struct {
+	UINT(type, HASH);
+	UINT(max_entries, 65536);
+	UINT(map_flags, NO_PREALLOC);
+	struct address *key;
+	u8 *value;
+} addresses SEC(".maps");
 
 struct account {
 	u64 passed, dropped;
@@ -201,6 +214,15 @@ INLINE int parse(const u8 *at, const u8 *end, struct datagram *datagram)
 	return 1;
 }
 
+/* A socket of any address would be found for a datagram that is on its way to another machine, too. */
+INLINE int is_ours(const struct datagram *datagram)
+{
+	const u32 *word = datagram->tuple.destination;
+	struct address address = { { word[0], word[1], word[2], word[3] }, datagram->is_v6 };
+
+	return lookup(&addresses, &address) != 0;
+}
+
 /* Finds the socket of a datagram. Returns its address, or 0. */
 INLINE u64 find(struct xdp_md *context, const struct datagram *datagram)
 {
@@ -246,7 +268,7 @@ INLINE u64 socket_of(struct xdp_md *context, const struct datagram *datagram, u6
 		return 0;
 	if (flow->until > now && same(&flow->tuple, tuple))
 		return flow->socket;
-	flow->socket = find(context, datagram);
+	flow->socket = is_ours(datagram) ? find(context, datagram) : 0;
 	flow->until = now + KNOWN_NANOS;
 	flow->tuple = *tuple;
 	return flow->socket;

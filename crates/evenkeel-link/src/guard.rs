@@ -4,19 +4,47 @@
 //! datagram in front of the kernel's stack if the queue has no room. Everything else is the kernel's.
 
 use core::fmt;
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
-use aya::maps::{Array, MapData, PerCpuHashMap};
+use aya::maps::{Array, HashMap, MapData, PerCpuHashMap};
 use aya::{EbpfLoader, include_bytes_aligned};
+use evenkeel_core::wire::IpAddress;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 
 use crate::attached::{Attached, attach, load, xdp};
 use crate::bpf::{error_of, take_map};
 use crate::error::LinkError;
+use crate::rtnetlink::{list_addresses, open_socket};
 
 static OBJECT: &[u8] = include_bytes_aligned!("../bpf/guard.o");
 /// The name of the program in the object.
 const PROGRAM: &str = "guard";
 /// The operation in errors.
 const LOAD: &str = "load the guard";
+
+/// The operation of following addresses, in errors.
+const FOLLOW: &str = "follow the machine's addresses";
+
+fn following(source: io::Error) -> LinkError {
+    LinkError::Os { what: FOLLOW.to_owned(), source }
+}
+
+/// Returns the key of an address in the program's map: four words and whether it is of IPv6.
+fn key(address: IpAddress) -> [u32; 5] {
+    match address {
+        IpAddress::Ipv4(address) => [u32::from_ne_bytes(address.octets()), 0, 0, 0, 0],
+        IpAddress::Ipv6(address) => {
+            let octets = address.octets();
+            let (words, _) = octets.as_chunks::<4>();
+            let word = |at: usize| words.get(at).map_or(0, |word| u32::from_ne_bytes(*word));
+            [word(0), word(1), word(2), word(3), 1]
+        }
+    }
+}
 
 /// The sockets that a [`Guard`] protects, and what it does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,12 +66,21 @@ pub struct GuardedPort {
     pub dropped: u64,
 }
 
-/// A guard at devices of the kernel. It is detached when it is dropped, and when the process ends, even by
+/// The multicast groups of announcements about addresses: `RTMGRP_IPV4_IFADDR` and `RTMGRP_IPV6_IFADDR`
+/// (linux/rtnetlink.h).
+const ADDRESSES: u32 = 0x10 | 0x100;
+/// The size in bytes of the queue of announcements. If some are lost, the addresses are listed all the same.
+const ANNOUNCED_BYTES: usize = 64 * 1024;
+
+/// A guard at devices of the kernel, for datagrams to the machine's own addresses. It is detached when it is dropped, and when the process ends, even by
 /// SIGKILL.
 pub struct Guard {
     devices: Vec<(String, Attached)>,
     /// By port: datagrams passed and dropped.
     accounts: PerCpuHashMap<MapData, u32, [u64; 2]>,
+    addresses: HashMap<MapData, [u32; 5], u8>,
+    shown: BTreeSet<IpAddress>,
+    announcements: Arc<OwnedFd>,
 }
 
 impl fmt::Debug for Guard {
@@ -74,7 +111,55 @@ impl Guard {
             Ok((device.clone(), attached))
         };
         let devices = devices.iter().map(attached).collect::<Result<_, LinkError>>()?;
-        Ok(Self { devices, accounts: take_map(&mut object, "accounts")? })
+        let announcements = open_socket(ADDRESSES, ANNOUNCED_BYTES).map_err(following)?;
+        let mut guard = Self {
+            devices,
+            accounts: take_map(&mut object, "accounts")?,
+            addresses: take_map(&mut object, "addresses")?,
+            shown: BTreeSet::new(),
+            announcements: Arc::new(announcements),
+        };
+        guard.show_addresses()?;
+        Ok(guard)
+    }
+
+    /// Returns a descriptor that is readable when [`Guard::follow`] has something to do.
+    #[must_use]
+    pub fn announcements(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.announcements)
+    }
+
+    /// Follows the addresses of the machine, if they have changed.
+    ///
+    /// # Errors
+    /// The kernel does not list its addresses, or the program has no room for them.
+    pub fn follow(&mut self) -> Result<(), LinkError> {
+        let mut has_changed = false;
+        loop {
+            match recv(&*self.announcements, &mut [0; 64], RecvFlags::empty()) {
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                // Lost ones are changes as well.
+                Ok(_) | Err(Errno::NOBUFS) => has_changed = true,
+                Err(error) => return Err(following(error.into())),
+            }
+        }
+        if has_changed { self.show_addresses() } else { Ok(()) }
+    }
+
+    /// Shows the program the addresses that the machine has now.
+    fn show_addresses(&mut self) -> Result<(), LinkError> {
+        let now: BTreeSet<_> = list_addresses().map_err(following)?.into_iter().collect();
+        for address in self.shown.difference(&now) {
+            // It may be gone with its device.
+            let _ = self.addresses.remove(&key(*address));
+        }
+        for address in now.difference(&self.shown) {
+            let shown = self.addresses.insert(key(*address), 1, 0);
+            shown.map_err(|error| error_of(FOLLOW, error))?;
+        }
+        self.shown = now;
+        Ok(())
     }
 
     /// Returns the accounts of all ports at which datagrams for sockets have come, in the order of ports.

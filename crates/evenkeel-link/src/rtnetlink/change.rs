@@ -3,11 +3,12 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 
 use evenkeel_core::host::Resolved;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkMessage, LinkXdp};
@@ -18,7 +19,9 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{RecvFlags, SendFlags, recv, sendto};
 
+use super::entry::Entry;
 use super::socket::open_socket;
+use super::{address, message_len};
 
 /// Room for an acknowledgement, which repeats the request, and for all about one device.
 const ANSWER_BYTES: usize = 32 * 1024;
@@ -112,6 +115,36 @@ fn hardware_in(message: &NeighbourMessage) -> Option<Resolved> {
     (confirmed || matches!(state, Stale | Delay | Probe)).then_some(Resolved { hardware, confirmed })
 }
 
+/// Returns the addresses of all devices.
+///
+/// # Errors
+/// The kernel lists none.
+pub(crate) fn list_addresses() -> io::Result<Vec<IpAddress>> {
+    let socket = open_socket(0, ANSWER_BYTES)?;
+    send(&socket, Message::GetAddress(AddressMessage::default()), NLM_F_DUMP)?;
+    let (mut listed, mut answer) = (Vec::new(), vec![0; ANSWER_BYTES]);
+    loop {
+        let (len, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
+        let mut bytes = answer.get(..len).unwrap_or_default();
+        while let Some(len) = message_len(bytes) {
+            let (message, rest) = bytes.split_at(len.min(bytes.len()));
+            bytes = rest.get(len.next_multiple_of(4) - len..).unwrap_or_default();
+            // A message that cannot be parsed has an attribute that is newer than the library.
+            let Ok(message) = NetlinkMessage::<Message>::deserialize(message) else { continue };
+            match message.payload {
+                NetlinkPayload::InnerMessage(Message::NewAddress(message)) => {
+                    if let Some(Entry::Address { address, .. }) = address(&message) {
+                        listed.push(address.address());
+                    }
+                }
+                NetlinkPayload::Error(error) => return Err(error.to_io()),
+                NetlinkPayload::Done(_) => return Ok(listed),
+                _ => {}
+            }
+        }
+    }
+}
+
 /// Requests a change, which the kernel acknowledges.
 fn change(message: Message, flags: u16) -> io::Result<()> {
     match ask(message, NLM_F_ACK | flags)? {
@@ -122,13 +155,8 @@ fn change(message: Message, flags: u16) -> io::Result<()> {
 
 /// Sends one request and returns the kernel's answer, which is available when the send returns.
 fn ask(message: Message, flags: u16) -> io::Result<NetlinkPayload<Message>> {
-    let mut request = NetlinkMessage::from(message);
-    request.header.flags = NLM_F_REQUEST | flags;
-    request.finalize();
-    let mut bytes = vec![0; request.buffer_len()];
-    request.serialize(&mut bytes);
     let socket = open_socket(0, ANSWER_BYTES)?;
-    sendto(&socket, &bytes, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    send(&socket, message, flags)?;
     let mut answer = vec![0; ANSWER_BYTES];
     let (len, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
     let answer = answer.get(..len).unwrap_or_default();
@@ -137,6 +165,16 @@ fn ask(message: Message, flags: u16) -> io::Result<NetlinkPayload<Message>> {
         NetlinkPayload::Error(error) if error.code.is_some() => Err(error.to_io()),
         payload => Ok(payload),
     }
+}
+
+fn send(socket: &OwnedFd, message: Message, flags: u16) -> io::Result<()> {
+    let mut request = NetlinkMessage::from(message);
+    request.header.flags = NLM_F_REQUEST | flags;
+    request.finalize();
+    let mut bytes = vec![0; request.buffer_len()];
+    request.serialize(&mut bytes);
+    sendto(socket, &bytes, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -148,6 +186,7 @@ mod tests {
         // Without the privilege the kernel returns EPERM before that.
         let error = add_address(u32::MAX >> 1, "10.77.0.1/24".parse().unwrap()).unwrap_err();
         assert!(matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EPERM)), "{error}");
+        assert!(list_addresses().unwrap().contains(&"127.0.0.1".parse().unwrap()), "of the loopback device");
         assert_eq!(xdp_program(u32::MAX >> 1).unwrap_err().raw_os_error(), Some(libc::ENODEV));
     }
 }

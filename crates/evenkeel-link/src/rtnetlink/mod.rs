@@ -35,7 +35,7 @@ use rustix::time::{
 
 use crate::{Clock, sys};
 
-pub(crate) use change::{add_address, resolve_neighbor, xdp_program};
+pub(crate) use change::{add_address, list_addresses, resolve_neighbor, xdp_program};
 pub use entry::{
     ALL_LINKS, Entry, KernelHop, KernelNexthop, KernelRoute, KernelRule, KernelWay, News, NexthopKind, Place,
     RuleAction,
