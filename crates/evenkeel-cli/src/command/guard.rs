@@ -71,6 +71,10 @@ pub(crate) const GUIDE: Guide = Guide {
             command: "evenkeel guard eth0 --dry-run --duration 10s",
         },
         Example { says: "As root, protect a DNS server.", command: "evenkeel guard eth0 --port 53" },
+        Example {
+            says: "As root, guard all sockets behind two interfaces, and list the ports that were flooded.",
+            command: "evenkeel guard eth0 eth1 --json | jq '.ports[] | select(.dropped > 0)'",
+        },
     ],
     exit_status: texts::EXIT_STATUS,
     signals: texts::SIGNALS,

@@ -20,7 +20,7 @@ const PROGRAM: Guide = Guide {
         Group { heading: "Experiments", first: &["demo", "lab"], others: &[] },
         Group { heading: "Servers", first: &["echo", "sink", "http"], others: &[] },
         Group { heading: "Generators", first: &["send", "blast", "load"], others: &[] },
-        Group { heading: "Networks", first: &["monitor", "route", "wan"], others: &["stats"] },
+        Group { heading: "Networks", first: &["guard", "monitor", "route", "wan"], others: &["stats"] },
         Group { heading: "Help", first: &[], others: &["help", "man", "completions", "schema"] },
     ],
     sections: &[
