@@ -80,7 +80,7 @@ impl Bench {
     }
 }
 
-/// A running guard.
+/// A guard that runs in a process of its own.
 struct Guard(Child);
 
 impl Guard {
