@@ -11,6 +11,7 @@ pub mod demo;
 mod dice;
 pub mod far_ends;
 pub mod file_service;
+pub mod guard;
 pub mod host_setup;
 mod hosted;
 pub mod http;

@@ -67,7 +67,7 @@ pub(crate) fn mac() -> impl TypedValueParser<Value = Address> {
 }
 
 /// The words of commands.
-pub(crate) const COMMANDS: [&str; 18] = [
+pub(crate) const COMMANDS: [&str; 19] = [
     "demo",
     "echo",
     "sink",
@@ -85,6 +85,7 @@ pub(crate) const COMMANDS: [&str; 18] = [
     "completions",
     "man",
     "schema",
+    "guard",
     "help",
 ];
 

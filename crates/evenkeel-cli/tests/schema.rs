@@ -13,7 +13,7 @@ use common::{SCHEMAS, assert_described, evenkeel, json, validator};
 use serde_json::{Value, json};
 
 /// The commands that print JSON.
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "demo",
     "echo",
     "sink",
@@ -23,6 +23,7 @@ const COMMANDS: [&str; 14] = [
     "load",
     "monitor",
     "route",
+    "guard",
     "wan",
     "stats",
     "lab list",

@@ -348,7 +348,7 @@ impl Conversation {
             ecn: evenkeel_core::tcp::Ecn::NotCapable,
             mss: MSS,
         };
-        segments.iter().for_each(|segment| drop(self.ends[to].input(segment, &packet, Instant::ZERO)));
+        segments.iter().for_each(|segment| _ = self.ends[to].input(segment, &packet, Instant::ZERO));
     }
 }
 

@@ -39,6 +39,7 @@
 mod accepted;
 mod alarm;
 mod atomic;
+mod attached;
 mod beneath;
 mod blocks;
 mod bpf;
@@ -53,6 +54,7 @@ mod cpu;
 mod device;
 mod error;
 mod eventfd;
+mod guard;
 mod hangup;
 mod hardware;
 mod interrupting;
@@ -99,6 +101,7 @@ pub use cpu::{
 pub use device::{Descriptors, Device, DeviceInfo, DeviceState, KernelWork, QUEUES_MAX, Refusal, Status};
 pub use error::LinkError;
 pub use eventfd::EventFd;
+pub use guard::{Guard, GuardOptions, GuardedPort};
 pub use hangup::hangup_events;
 pub use hardware::{Address, hardware_address};
 pub use interrupting::{SignalTimer, TimerFd};

@@ -4,6 +4,7 @@
 
 use clap::Args;
 use evenkeel_apps::demo::results::Demonstration;
+use evenkeel_apps::guard::Guarded;
 use evenkeel_apps::route::router::Plan;
 use evenkeel_apps::wan::Report;
 use evenkeel_apps::wan::cable::Demonstrated;
@@ -56,7 +57,7 @@ pub(crate) const GUIDE: Guide = Guide {
 type Add = fn(&mut SchemaGenerator) -> Schema;
 
 /// The commands with `--json`, each with the types of the values that it may print.
-const OUTPUTS: [(&str, &[Add]); 14] = [
+const OUTPUTS: [(&str, &[Add]); 15] = [
     ("demo", &[add::<Demonstration>]),
     ("echo", &[add::<serve::Output<'static>>]),
     ("sink", &[add::<serve::Output<'static>>]),
@@ -65,6 +66,7 @@ const OUTPUTS: [(&str, &[Add]); 14] = [
     ("blast", &[add::<blast::Output<'static>>]),
     ("load", &[add::<load::Output<'static>>]),
     ("monitor", &[add::<monitor::Output<'static>>]),
+    ("guard", &[add::<Guarded>]),
     ("route", &[add::<route::Output<'static>>, add::<route::cable::Output<'static>>, add::<Plan>]),
     ("wan", &[add::<wan::Output<'static, Report>>, add::<wan::Output<'static, Demonstrated>>]),
     ("stats", &[add::<stats::Stats>]),

@@ -9,7 +9,7 @@ use crate::command::help::{self, PAGES};
 use crate::manual;
 
 /// The commands with a guide in the documentation, each with its file.
-const GUIDES: [(&str, &str); 11] = [
+const GUIDES: [(&str, &str); 12] = [
     ("demo", "demo"),
     ("echo", "echo"),
     ("sink", "echo"),
@@ -19,6 +19,7 @@ const GUIDES: [(&str, &str); 11] = [
     ("load", "load"),
     ("monitor", "monitor"),
     ("route", "route"),
+    ("guard", "guard"),
     ("wan", "wan"),
     ("lab run", "lab"),
 ];

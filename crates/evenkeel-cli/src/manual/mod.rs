@@ -11,7 +11,7 @@ pub(crate) mod texts;
 use clap::{Arg, Command};
 
 use crate::command::stream::{http, send};
-use crate::command::{blast, completions, demo, lab, load, monitor, route, schema, serve, stats, wan};
+use crate::command::{blast, completions, demo, guard, lab, load, monitor, route, schema, serve, stats, wan};
 use guide::{Block, Example, Group, Guide, Section};
 
 /// The guide to the program as a whole.
@@ -20,7 +20,7 @@ const PROGRAM: Guide = Guide {
         Group { heading: "Experiments", first: &["demo", "lab"], others: &[] },
         Group { heading: "Servers", first: &["echo", "sink", "http"], others: &[] },
         Group { heading: "Generators", first: &["send", "blast", "load"], others: &[] },
-        Group { heading: "Networks", first: &["monitor", "route", "wan"], others: &["stats"] },
+        Group { heading: "Networks", first: &["guard", "monitor", "route", "wan"], others: &["stats"] },
         Group { heading: "Help", first: &[], others: &["help", "man", "completions", "schema"] },
     ],
     sections: &[
@@ -102,7 +102,7 @@ const MAN: Guide = Guide {
 };
 
 /// The guides, each with the words of its command.
-const GUIDES: [(&str, &Guide); 19] = [
+const GUIDES: [(&str, &Guide); 20] = [
     ("", &PROGRAM),
     ("demo", &demo::GUIDE),
     ("echo", &serve::ECHO_GUIDE),
@@ -112,6 +112,7 @@ const GUIDES: [(&str, &Guide); 19] = [
     ("blast", &blast::GUIDE),
     ("load", &load::GUIDE),
     ("monitor", &monitor::GUIDE),
+    ("guard", &guard::GUIDE),
     ("route", &route::GUIDE),
     ("wan", &wan::GUIDE),
     ("stats", &stats::GUIDE),

@@ -8,13 +8,11 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
 use aya::maps::{DevMap, MapData, PerCpuArray, XskMap};
-use aya::{Ebpf, EbpfLoader};
+use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use evenkeel_core::demux::Change;
 use evenkeel_core::drop::{IpDrop, LinkDrop, Reason, TcpDrop};
 use evenkeel_core::id::ChannelId;
 
-pub(crate) use self::attached::Mode;
-use self::attached::{Attached, OBJECT, attach, load, number_of, xdp};
 pub(super) use self::spread::Spread;
 pub(crate) use self::table::Sharing;
 use self::table::Table;
@@ -22,10 +20,11 @@ pub(super) use self::table::{End, end, octets};
 use super::buffers::Buffers;
 use super::known::Known;
 use super::marks::{Mark, Marks, SLOTS};
+pub(crate) use crate::attached::Mode;
+use crate::attached::{Attached, attach, load, number_of, xdp};
 use crate::bpf::{error_of, missing, take_array, take_map};
 use crate::error::LinkError;
 
-mod attached;
 mod spread;
 mod table;
 
@@ -67,6 +66,8 @@ const REASONS: [Reason; 7] = [
 
 /// The operation that maps of the program become memory of this process by, in errors.
 const MAP_MEMORY: &str = "map the memory of the XDP program";
+
+static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/demux.o");
 
 /// The place where a program gets its frames.
 #[derive(Debug)]

@@ -8,7 +8,8 @@ use aya::programs::{ProgramFd, Xdp};
 use aya::{Ebpf, EbpfLoader};
 
 use super::super::buffers::Buffers;
-use super::attached::{Attached, Mode, OBJECT, attach, load, number_of, xdp};
+use super::OBJECT;
+use crate::attached::{Attached, Mode, attach, load, number_of, xdp};
 use crate::bpf::{error_of, take_map};
 use crate::device::QUEUES_MAX;
 use crate::error::LinkError;

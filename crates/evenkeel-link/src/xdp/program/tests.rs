@@ -693,7 +693,8 @@ fn the_objects_are_what_their_sources_compile_to() {
         let [compiled, ours] = [&scratch, &directory].map(|place| fs::read(place.join(name)).unwrap());
         compiled != ours
     };
-    let old: Vec<_> = ["demux.o", "keep.o", "refuse.o"].into_iter().filter(differs).collect();
+    let objects = ["demux.o", "guard.o", "keep.o", "refuse.o"];
+    let old: Vec<_> = objects.into_iter().filter(differs).collect();
     fs::remove_dir_all(&scratch).unwrap();
     assert!(old.is_empty(), "compile them again by bpf/build.sh: {old:?}");
 }

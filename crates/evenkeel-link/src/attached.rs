@@ -1,15 +1,12 @@
-//! The object with the programs: loading a program of it, and attaching it to a device.
+//! XDP programs: loading one of an object, and attaching it to a device.
 
 use aya::Ebpf;
-use aya::include_bytes_aligned;
 use aya::programs::links::FdLink;
 use aya::programs::{ProgramError, Xdp, XdpMode};
 
 use crate::bpf::{CAPABILITIES, error_of, missing, os_error};
 use crate::error::LinkError;
 use crate::netdev::device_index;
-
-pub(super) static OBJECT: &[u8] = include_bytes_aligned!("../../../bpf/demux.o");
 
 /// The place where the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,13 +19,13 @@ pub(crate) enum Mode {
 
 /// A program's link to a device. The program is detached when it is dropped.
 #[derive(Debug)]
-pub(super) struct Attached {
+pub(crate) struct Attached {
     _link: FdLink,
 }
 
 /// Loads a program. A signal ends the kernel's check of it, which takes a fraction of a second: then there is
 /// another attempt.
-pub(super) fn load(program: &mut Xdp) -> Result<(), ProgramError> {
+pub(crate) fn load(program: &mut Xdp) -> Result<(), ProgramError> {
     const ATTEMPTS: usize = 10;
     let mut loaded = program.load();
     for _ in 1..ATTEMPTS {
@@ -41,18 +38,18 @@ pub(super) fn load(program: &mut Xdp) -> Result<(), ProgramError> {
 }
 
 /// Returns the program of this name in a loaded object.
-pub(super) fn xdp<'a>(object: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp, LinkError> {
+pub(crate) fn xdp<'a>(object: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp, LinkError> {
     let program = object.program_mut(name).ok_or_else(|| missing(name))?;
     program.try_into().map_err(|error| error_of("load the XDP program", error))
 }
 
 /// Returns the kernel's number for a loaded program.
-pub(super) fn number_of(object: &mut Ebpf, name: &str) -> Option<u32> {
+pub(crate) fn number_of(object: &mut Ebpf, name: &str) -> Option<u32> {
     xdp(object, name).ok()?.info().ok().map(|info| info.id())
 }
 
 /// Attaches a loaded program to a device: in its driver, or behind it if the driver refuses.
-pub(super) fn attach(object: &mut Ebpf, program: &str, device: &str) -> Result<(Mode, Attached), LinkError> {
+pub(crate) fn attach(object: &mut Ebpf, program: &str, device: &str) -> Result<(Mode, Attached), LinkError> {
     if let Ok(attached) = attach_in(object, program, device, XdpMode::Driver) {
         return Ok((Mode::Native, attached));
     }

@@ -1,0 +1,168 @@
+//! `evenkeel guard`: early discard in front of the kernel's own UDP sockets.
+
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel::raw::kernel::GuardOptions;
+use evenkeel_apps::guard::{self, GuardError, Guarded, Port};
+use evenkeel_apps::host_setup::Occasion;
+use evenkeel_apps::quantity::{count, three_digits};
+
+use crate::failure::Failure;
+use crate::manual::guide::{Block, Example, Group, Guide, Section};
+use crate::manual::texts;
+use crate::terminal::{self, Progress};
+use crate::{published, quantity};
+
+/// Protect programs that stay on the kernel's UDP sockets from floods.
+///
+/// The guard looks at the queue of the socket that a datagram is for. If the queue is full, the datagram is
+/// dropped before the kernel works on it. So a flooded server gets time to read what it has, and the sockets
+/// next to it keep theirs. Programs need no change.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Guard the sockets behind network interface NAME.
+    #[arg(value_name = "NAME", required = true)]
+    interfaces: Vec<String>,
+    /// Guard only sockets at these UDP ports [default: all].
+    #[arg(short, long, value_name = "PORT,...", value_delimiter = ',')]
+    port: Vec<u16>,
+    /// Drop nothing, and count what would be dropped.
+    #[arg(long)]
+    dry_run: bool,
+    /// Stop after TIME, such as 10s [default: at Ctrl-C].
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    duration: Option<Duration>,
+    /// Report progress every TIME.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::period)]
+    stats_interval: Duration,
+    /// Print the final counters as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) const GUIDE: Guide = Guide {
+    groups: &[
+        Group { heading: "Guard", first: &["port", "dry_run"], others: &[] },
+        Group { heading: "Run", first: &["duration"], others: &[] },
+        Group { heading: "Output", first: &["json"], others: &["stats_interval"] },
+    ],
+    sections: &[
+        Section {
+            heading: "Untouched",
+            blocks: &[Block::Text(
+                "TCP, fragments, packets with IP options or IPv6 extension headers, groups and broadcasts, \
+                 tunnels, and datagrams for which there is no socket all go on to the kernel. So does \
+                 whatever is for another machine.",
+            )],
+        },
+        Section {
+            heading: "Requirements",
+            blocks: &[Block::Text(
+                "It needs root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON) and a kernel with type information \
+                 (/sys/kernel/btf/vmlinux). The interface may have no other XDP program. The guard is gone \
+                 when the command ends, even if it is killed.",
+            )],
+        },
+    ],
+    examples: &[
+        Example {
+            says: "As root, see for ten seconds what would be dropped.",
+            command: "evenkeel guard eth0 --dry-run --duration 10s",
+        },
+        Example { says: "As root, protect a DNS server.", command: "evenkeel guard eth0 --port 53" },
+        Example {
+            says: "As root, guard all sockets behind two interfaces, and list the ports that were flooded.",
+            command: "evenkeel guard eth0 eth1 --json | jq '.ports[] | select(.dropped > 0)'",
+        },
+    ],
+    exit_status: texts::EXIT_STATUS,
+    signals: texts::SIGNALS,
+    files: &[],
+    see_also: &["monitor", "udp(7)", "ss(8)"],
+};
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let options = GuardOptions { ports: arguments.port.clone(), counts_only: arguments.dry_run };
+    let limits = published::limits(arguments.duration, Some(arguments.stats_interval))?;
+    let mut progress = if arguments.json { Progress::silent() } else { Progress::new() };
+    let began = || terminal::say(&began(arguments));
+    let guarded =
+        guard::run(
+            arguments.interfaces.clone(),
+            &options,
+            limits,
+            began,
+            |occasion, guarded| match occasion {
+                Occasion::Interval => progress.show(&line(guarded)),
+                Occasion::Request => {
+                    progress.clear();
+                    // The error is ignored: if the reader has gone, the final report fails, too.
+                    let _ = arguments.print(guarded);
+                }
+            },
+        )?;
+    drop(progress);
+    arguments.print(&guarded)
+}
+
+impl From<GuardError> for Failure {
+    fn from(error: GuardError) -> Self {
+        match error {
+            GuardError::Link(error) => error.into(),
+            GuardError::Machine(_) => Self::Machine(error.to_string()),
+        }
+    }
+}
+
+impl Arguments {
+    fn print(&self, guarded: &Guarded) -> Result<(), Failure> {
+        if self.json { terminal::print_json(guarded) } else { terminal::print(&describe(guarded)) }
+    }
+}
+
+/// Returns the line that says what is guarded.
+fn began(arguments: &Arguments) -> String {
+    let sockets = match arguments.port.as_slice() {
+        [] => "all UDP sockets".to_owned(),
+        ports => {
+            let ports: Vec<_> = ports.iter().map(u16::to_string).collect();
+            format!("UDP sockets at {} {}", if ports.len() == 1 { "port" } else { "ports" }, ports.join(", "))
+        }
+    };
+    let only = if arguments.dry_run { ", and dropping nothing" } else { "" };
+    format!("guarding {sockets} behind {}{only}", arguments.interfaces.join(", "))
+}
+
+fn line(guarded: &Guarded) -> String {
+    let Guarded { seconds, passed, dropped, .. } = guarded;
+    format!("{seconds:>6.1} s  {} dropped, {} passed", count(*dropped), count(*passed))
+}
+
+/// The most ports that the report lists.
+const LISTED: usize = 20;
+
+/// Returns the account as text: the ports with most drops first.
+fn describe(guarded: &Guarded) -> String {
+    let Guarded { seconds, dry_run, passed, dropped, ports, .. } = guarded;
+    let what = if *dry_run { "would have been dropped" } else { "dropped" };
+    let mut text = format!(
+        "{} datagrams {what}, {} passed to sockets in {} s\n",
+        count(*dropped),
+        count(*passed),
+        three_digits(*seconds)
+    );
+    let mut ports: Vec<&Port> = ports.iter().collect();
+    ports.sort_by_key(|account| (core::cmp::Reverse((account.dropped, account.passed)), account.port));
+    for Port { port, passed, dropped } in ports.iter().take(LISTED) {
+        text.push_str(&format!(
+            "  port {port:<5}  {:>9} {what}, {:>9} passed\n",
+            count(*dropped),
+            count(*passed)
+        ));
+    }
+    if ports.len() > LISTED {
+        text.push_str(&format!("  and {} other ports\n", ports.len() - LISTED));
+    }
+    text
+}

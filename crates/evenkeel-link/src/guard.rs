@@ -1,0 +1,179 @@
+//! A guard in front of the kernel's own UDP sockets: early discard for programs that stay on them.
+//!
+//! The program is `bpf/guard.c`. It looks at the queue of the socket that a datagram is for, and drops the
+//! datagram in front of the kernel's stack if the queue has no room. Everything else is the kernel's.
+
+use core::fmt;
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use aya::maps::{Array, HashMap, MapData, PerCpuHashMap};
+use aya::{EbpfLoader, include_bytes_aligned};
+use evenkeel_core::wire::IpAddress;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+
+use crate::attached::{Attached, attach, load, xdp};
+use crate::bpf::{error_of, take_map};
+use crate::error::LinkError;
+use crate::rtnetlink::{kernel_addresses, open_socket};
+
+static OBJECT: &[u8] = include_bytes_aligned!("../bpf/guard.o");
+/// The name of the program in the object.
+const PROGRAM: &str = "guard";
+/// The operation in errors.
+const LOAD: &str = "load the guard";
+
+/// The operation of following addresses, in errors.
+const FOLLOW: &str = "follow the machine's addresses";
+
+fn following(source: io::Error) -> LinkError {
+    LinkError::Os { what: FOLLOW.to_owned(), source }
+}
+
+/// Returns the key of an address in the program's map: four words and whether it is of IPv6.
+fn key(address: IpAddress) -> [u32; 5] {
+    match address {
+        IpAddress::Ipv4(address) => [u32::from_ne_bytes(address.octets()), 0, 0, 0, 0],
+        IpAddress::Ipv6(address) => {
+            let octets = address.octets();
+            let (words, _) = octets.as_chunks::<4>();
+            let word = |at: usize| words.get(at).map_or(0, |word| u32::from_ne_bytes(*word));
+            [word(0), word(1), word(2), word(3), 1]
+        }
+    }
+}
+
+/// The sockets that a [`Guard`] protects, and what it does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GuardOptions {
+    /// The UDP ports whose sockets are guarded; all if there is none.
+    pub ports: Vec<u16>,
+    /// Whether datagrams are only counted that would be dropped.
+    pub counts_only: bool,
+}
+
+/// The account of a guarded UDP port, since the guard was attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GuardedPort {
+    /// The port.
+    pub port: u16,
+    /// Datagrams that the kernel got.
+    pub passed: u64,
+    /// Datagrams that were dropped because a socket's queue was full.
+    pub dropped: u64,
+}
+
+/// The multicast groups of announcements about addresses: `RTMGRP_IPV4_IFADDR` and `RTMGRP_IPV6_IFADDR`
+/// (linux/rtnetlink.h).
+const ADDRESSES: u32 = 0x10 | 0x100;
+/// The size in bytes of the queue of announcements. If some are lost, the addresses are listed all the same.
+const ANNOUNCED_BYTES: usize = 64 * 1024;
+
+/// A guard at devices of the kernel, for datagrams to the machine's own addresses. It is detached when it is dropped, and when the process ends, even by
+/// SIGKILL.
+pub struct Guard {
+    devices: Vec<(String, Attached)>,
+    /// By port: datagrams passed and dropped.
+    accounts: PerCpuHashMap<MapData, u32, [u64; 2]>,
+    addresses: HashMap<MapData, [u32; 5], u8>,
+    shown: BTreeSet<IpAddress>,
+    announcements: Arc<OwnedFd>,
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").field("devices", &self.devices).finish_non_exhaustive()
+    }
+}
+
+impl Guard {
+    /// Attaches a guard to devices: in their drivers, or behind those that have no XDP.
+    ///
+    /// # Errors
+    /// The process lacks a capability, the kernel cannot run the program, there is no such device, or it has
+    /// another XDP program.
+    pub fn attach(devices: &[String], options: &GuardOptions) -> Result<Self, LinkError> {
+        let mut object = EbpfLoader::new().load(OBJECT).map_err(|error| error_of(LOAD, error))?;
+        let failed = |error| error_of(LOAD, error);
+        let mut selected: Array<MapData, u8> = take_map(&mut object, "selected")?;
+        for &port in &options.ports {
+            selected.set(port.into(), 1, 0).map_err(failed)?;
+        }
+        let mut settings: Array<MapData, [u32; 2]> = take_map(&mut object, "settings")?;
+        let selects = !options.ports.is_empty();
+        settings.set(0, [options.counts_only.into(), selects.into()], 0).map_err(failed)?;
+        load(xdp(&mut object, PROGRAM)?).map_err(|error| error_of(LOAD, error))?;
+        let attached = |device: &String| {
+            let (_, attached) = attach(&mut object, PROGRAM, device)?;
+            Ok((device.clone(), attached))
+        };
+        let devices = devices.iter().map(attached).collect::<Result<_, LinkError>>()?;
+        let announcements = open_socket(ADDRESSES, ANNOUNCED_BYTES).map_err(following)?;
+        let mut guard = Self {
+            devices,
+            accounts: take_map(&mut object, "accounts")?,
+            addresses: take_map(&mut object, "addresses")?,
+            shown: BTreeSet::new(),
+            announcements: Arc::new(announcements),
+        };
+        guard.show_addresses()?;
+        Ok(guard)
+    }
+
+    /// Returns a descriptor that is readable when [`Guard::follow`] has something to do.
+    #[must_use]
+    pub fn announcements(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.announcements)
+    }
+
+    /// Follows the addresses of the machine, if they have changed.
+    ///
+    /// # Errors
+    /// The kernel does not list its addresses, or the program has no room for them.
+    pub fn follow(&mut self) -> Result<(), LinkError> {
+        let mut has_changed = false;
+        loop {
+            match recv(&*self.announcements, &mut [0; 64], RecvFlags::empty()) {
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                // Lost ones are changes as well.
+                Ok(_) | Err(Errno::NOBUFS) => has_changed = true,
+                Err(error) => return Err(following(error.into())),
+            }
+        }
+        if has_changed { self.show_addresses() } else { Ok(()) }
+    }
+
+    /// Shows the program the addresses that the machine has now.
+    fn show_addresses(&mut self) -> Result<(), LinkError> {
+        let now = kernel_addresses().map_err(following)?;
+        for address in self.shown.difference(&now) {
+            // It may be gone with its device.
+            let _ = self.addresses.remove(&key(*address));
+        }
+        for address in now.difference(&self.shown) {
+            let shown = self.addresses.insert(key(*address), 1, 0);
+            shown.map_err(|error| error_of(FOLLOW, error))?;
+        }
+        self.shown = now;
+        Ok(())
+    }
+
+    /// Returns the accounts of all ports at which datagrams for sockets have come, in the order of ports.
+    ///
+    /// # Errors
+    /// None that a caller can expect.
+    pub fn ports(&self) -> Result<Vec<GuardedPort>, LinkError> {
+        let mut ports = Vec::new();
+        for account in self.accounts.iter() {
+            let (port, by_cpu) = account.map_err(|error| error_of("read the guard's accounts", error))?;
+            let sum = |at: usize| by_cpu.iter().filter_map(|counts| counts.get(at)).sum();
+            ports.push(GuardedPort { port: port as u16, passed: sum(0), dropped: sum(1) });
+        }
+        ports.sort_unstable_by_key(|account| account.port);
+        Ok(ports)
+    }
+}
