@@ -208,8 +208,8 @@ fn large(payload: &[u8]) -> Vec<u8> {
     };
     let mut frame = vec![0; HEADERS + payload.len()];
     let segment = Segment { header, payload: [payload, &[]] };
-    segment.emit(&mut frame[34..], Ipv4Addr::from(PEER), Ipv4Addr::from(FAR)).unwrap();
-    let (source, destination) = (IpAddr::from(Ipv4Addr::from(PEER)), IpAddr::from(Ipv4Addr::from(FAR)));
+    segment.emit(&mut frame[34..], PEER, FAR).unwrap();
+    let (source, destination) = (IpAddr::from(PEER), IpAddr::from(FAR));
     let unfinished = !Checksum::pseudo(source, destination, 6, frame.len() - 34).finish();
     frame[50..52].copy_from_slice(&unfinished.to_be_bytes());
     frame[..6].copy_from_slice(&HOST_MAC.0);
