@@ -47,24 +47,14 @@ pub(crate) const GUIDE: Guide = Guide {
         Group { heading: "Run", first: &["duration"], others: &[] },
         Group { heading: "Output", first: &["json"], others: &["stats_interval"] },
     ],
-    sections: &[
-        Section {
-            heading: "Untouched",
-            blocks: &[Block::Text(
-                "TCP, fragments, packets with IP options or IPv6 extension headers, groups and broadcasts, \
-                 tunnels, and datagrams for which there is no socket all go on to the kernel. So does \
-                 whatever is for another machine.",
-            )],
-        },
-        Section {
-            heading: "Requirements",
-            blocks: &[Block::Text(
-                "It needs root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON) and a kernel with type information \
-                 (/sys/kernel/btf/vmlinux). The interface may have no other XDP program. The guard is gone \
-                 when the command ends, even if it is killed.",
-            )],
-        },
-    ],
+    sections: &[Section {
+        heading: "Interfaces",
+        blocks: &[Block::Text(
+            "An interface may have no other XDP program, and the kernel needs /sys/kernel/btf/vmlinux. It needs \
+             root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON). TCP, fragments, IP options, groups, tunnels, and what \
+             is for no socket of this machine go on to the kernel.",
+        )],
+    }],
     examples: &[
         Example {
             says: "As root, see for ten seconds what would be dropped.",
@@ -72,7 +62,7 @@ pub(crate) const GUIDE: Guide = Guide {
         },
         Example { says: "As root, protect a DNS server.", command: "evenkeel guard eth0 --port 53" },
         Example {
-            says: "As root, guard all sockets behind two interfaces, and list the ports that were flooded.",
+            says: "As root, list the ports that were flooded.",
             command: "evenkeel guard eth0 eth1 --json | jq '.ports[] | select(.dropped > 0)'",
         },
     ],

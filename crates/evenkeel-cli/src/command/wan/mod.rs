@@ -139,19 +139,15 @@ pub(crate) const GUIDE: Guide = Guide {
     sections: &[
         Section {
             heading: "Links",
-            blocks: &[
-                Block::Terms(&[
-                    texts::PACKET,
-                    texts::TAP,
-                    texts::XDP,
-                    ("...,kernel=A/N", "tap: with the address A and prefix length N for the kernel's end."),
-                ]),
-                Block::Text(
-                    "With xdp: the emulator takes all frames of the interface from the kernel, and the \
-                     interface must have one queue. Only packet: has the kernel's time stamps. A frame of \
-                     another link arrives when the emulator takes it.",
+            blocks: &[Block::Terms(&[
+                texts::PACKET,
+                texts::TAP,
+                (
+                    "xdp:NAME",
+                    "An interface of one queue, through AF_XDP; the kernel gets none of its frames.",
                 ),
-            ],
+                ("...,kernel=A/N", "tap: with the address A and prefix length N for the kernel's end."),
+            ])],
         },
         Section {
             heading: "Directions",
@@ -166,11 +162,9 @@ pub(crate) const GUIDE: Guide = Guide {
             heading: "Order",
             blocks: &[Block::Text(
                 "Each frame passes loss, corruption, duplication, queue, rate or trace, delay and jitter, \
-                 and reordering. Settings have the names of tc-netem, which differs in this order and in \
-                 these points: a lost frame is not duplicated here, and a copy has the flipped bit, too. \
-                 --reorder delays frames; netem sends them early. --jitter keeps the order without \
-                 --jitter-reorders. --queue counts only frames that wait for the rate. --loss gemodel is \
-                 netem's model.",
+                 and reordering. Settings have the names of tc-netem, which differs in this order. Here a lost \
+                 frame is not duplicated, and a copy has the flipped bit, too. --reorder delays frames; netem \
+                 sends them early. --jitter keeps the order. --queue counts only frames that wait for the rate.",
             )],
         },
         Section {
