@@ -162,9 +162,10 @@ pub(crate) const GUIDE: Guide = Guide {
             heading: "Order",
             blocks: &[Block::Text(
                 "Each frame passes loss, corruption, duplication, queue, rate or trace, delay and jitter, \
-                 and reordering. Settings have the names of tc-netem, which differs in this order. Here a lost \
-                 frame is not duplicated, and a copy has the flipped bit, too. --reorder delays frames; netem \
-                 sends them early. --jitter keeps the order. --queue counts only frames that wait for the rate.",
+                 and reordering. Settings have the names of tc-netem, which differs in this order. Here a \
+                 lost frame is not duplicated, and a copy has the flipped bit, too. --reorder delays frames; \
+                 netem sends them early. --jitter keeps the order. --queue counts only frames that wait for \
+                 the rate.",
             )],
         },
         Section {
