@@ -50,9 +50,9 @@ pub(crate) const GUIDE: Guide = Guide {
     sections: &[Section {
         heading: "Interfaces",
         blocks: &[Block::Text(
-            "An interface may have no other XDP program, and the kernel needs /sys/kernel/btf/vmlinux. It needs \
-             root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON). TCP, fragments, IP options, groups, tunnels, and what \
-             is for no socket of this machine go on to the kernel.",
+            "An interface may have no other XDP program, and the kernel needs /sys/kernel/btf/vmlinux. \
+             It needs root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON). TCP, fragments, IP options, groups, \
+             tunnels, and what is for no socket of this machine go on to the kernel.",
         )],
     }],
     examples: &[
