@@ -13,9 +13,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::emulator::{AtEnd, Emulator, Options, Remote};
+use super::error::WanError;
 use super::links::{self, RING_PKTS};
 use super::report::Report;
-use super::run::{Changing, Reread, WanError};
+use super::run::{Changing, Reread};
 use crate::latency::Histogram;
 use crate::pace::Pace;
 

@@ -7,7 +7,7 @@ use evenkeel::raw::device::{
 };
 
 use super::emulator::Remote;
-use super::run::WanError;
+use super::error::WanError;
 use crate::link_plan::Link;
 
 /// The number of frames in a ring, enough while the machine gives the thread's core to others.

@@ -12,6 +12,7 @@ pub mod between;
 pub mod cable;
 mod clocked;
 mod emulator;
+mod error;
 mod links;
 mod port;
 mod report;
@@ -19,5 +20,6 @@ mod run;
 mod wall;
 
 pub use emulator::{Options, RealTime};
+pub use error::WanError;
 pub use report::{Direction, Late, Own, Report};
-pub use run::{Reread, Wan, WanError, run};
+pub use run::{Reread, Wan, run};

@@ -4,13 +4,14 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use evenkeel::raw::device::{DeviceChanges, DeviceSpec, LinkError};
+use evenkeel::raw::device::{DeviceChanges, DeviceSpec};
 use evenkeel::raw::signal::{Stop, hangup_events};
 use evenkeel::raw::time::{Clock, Instant};
 use evenkeel::raw::wait::{EventFd, Halt};
 use evenkeel_wan::Settings;
 
 use super::emulator::{AtEnd, Emulator, Options, Remote};
+use super::error::WanError;
 use super::links::{Followed, open};
 use super::report::Report;
 use crate::host_setup::{Limits, Occasion};
@@ -23,20 +24,6 @@ pub struct Wan {
     pub links: [Link; 2],
     /// The options of the emulator between the links.
     pub options: Options,
-}
-
-/// The reason why an emulator could not run.
-#[derive(Debug, thiserror::Error)]
-pub enum WanError {
-    /// The links do not suit.
-    #[error("{0}")]
-    Links(String),
-    /// A link.
-    #[error(transparent)]
-    Link(#[from] LinkError),
-    /// The machine.
-    #[error("cannot run the emulator: {0}")]
-    Machine(#[from] io::Error),
 }
 
 impl Wan {
