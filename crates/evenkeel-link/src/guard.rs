@@ -106,20 +106,19 @@ impl Guard {
         let selects = !options.ports.is_empty();
         settings.set(0, [options.counts_only.into(), selects.into()], 0).map_err(failed)?;
         load(xdp(&mut object, PROGRAM)?).map_err(|error| error_of(LOAD, error))?;
-        let attached = |device: &String| {
-            let (_, attached) = attach(&mut object, PROGRAM, device)?;
-            Ok((device.clone(), attached))
-        };
-        let devices = devices.iter().map(attached).collect::<Result<_, LinkError>>()?;
         let announcements = open_socket(ADDRESSES, ANNOUNCED_BYTES).map_err(following)?;
         let mut guard = Self {
-            devices,
+            devices: Vec::new(),
             accounts: take_map(&mut object, "accounts")?,
             addresses: take_map(&mut object, "addresses")?,
             shown: BTreeSet::new(),
             announcements: Arc::new(announcements),
         };
         guard.show_addresses()?;
+        for device in devices {
+            let (_, attached) = attach(&mut object, PROGRAM, device)?;
+            guard.devices.push((device.clone(), attached));
+        }
         Ok(guard)
     }
 

@@ -283,8 +283,10 @@ impl<'c> Transmission<'c> {
     fn with_followers(&mut self, first: Next) -> Next {
         let size = first.payload.len();
         let cut = u16::try_from(size).ok().and_then(NonZeroU16::new);
-        // Only the last one may be shorter, have a FIN, or differ in any other way.
-        let is_first = size == self.room() && !first.flags.intersects(Flags::FIN | Flags::CWR);
+        // Only the last one may be shorter, have a FIN, or differ in any other way. A DSACK is for one alone:
+        // each says that something came once more.
+        let differs = first.flags.intersects(Flags::FIN | Flags::CWR) || self.tcb.rcv.dsack.is_some();
+        let is_first = size == self.room() && !differs;
         let mut all = first;
         let mut is_full = is_first && cut.is_some();
         while is_full {
