@@ -87,8 +87,19 @@ fn veth() {
     run("ip link set ek0 up");
 }
 
+/// Connects to a service. One that has just started may answer pings before it listens.
 fn connect(to: (&str, u16)) -> TcpStream {
-    let stream = TcpStream::connect(to).unwrap();
+    let refused = |attempt: &std::io::Result<TcpStream>| {
+        attempt.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+    };
+    let mut attempts = (0..100).map(|_| {
+        let attempt = TcpStream::connect(to);
+        if refused(&attempt) {
+            pause();
+        }
+        attempt
+    });
+    let stream = attempts.find(|attempt| !refused(attempt)).unwrap().unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
     stream

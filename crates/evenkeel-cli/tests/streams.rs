@@ -351,7 +351,9 @@ fn ctrl_c_ends_a_server_and_a_client_with_their_counters_that_add_up() {
         let status = if arguments[0] == "send" { 1 } else { 0 };
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(status), "{said}");
-        assert_eq!(said.contains("not complete"), status == 1, "{said}");
+        // On a busy machine it may not have connected yet.
+        let is_short = ["not complete", "no connection so far"].iter().any(|what| said.contains(what));
+        assert_eq!(is_short, status == 1, "{said}");
         let result = common::report(arguments, output.stdout);
         assert_eq!(result["counters"]["conserved"], true, "{result}");
     }
