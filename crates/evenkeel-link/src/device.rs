@@ -12,7 +12,7 @@ use crate::buffer::MTU_MAX;
 use crate::capture::frames::Frames;
 use crate::closing::{AttachedProgram, shut};
 use crate::error::LinkError;
-use crate::keeper::Kept;
+use crate::kept::Kept;
 use crate::netdev::KernelCounters;
 
 /// The buffers by which a device enlarges the host's pool, for frames in transit between the device and their

@@ -18,7 +18,8 @@ use rustix::net::{RecvFlags, recv};
 use crate::attached::{Attached, attach, load, xdp};
 use crate::bpf::{error_of, take_map};
 use crate::error::LinkError;
-use crate::rtnetlink::{kernel_addresses, open_socket};
+use crate::rtnetlink::addresses::kernel_addresses;
+use crate::rtnetlink::open_socket;
 
 static OBJECT: &[u8] = include_bytes_aligned!("../bpf/guard.o");
 /// The name of the program in the object.

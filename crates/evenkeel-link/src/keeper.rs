@@ -8,7 +8,7 @@
 use core::fmt;
 use std::collections::BTreeSet;
 
-use aya::maps::{HashMap, MapData, PerCpuArray, ProgramArray};
+use aya::maps::{HashMap, MapData, ProgramArray};
 use aya::programs::tc::{NlOptions, TcAttachOptions, qdisc_add_clsact, qdisc_detach_program};
 use aya::programs::{LinkOrder, SchedClassifier, TcAttachType};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
@@ -17,8 +17,9 @@ use evenkeel_core::wire::IpAddress;
 use crate::bpf::{LOAD, error_of, missing, take_map};
 use crate::device::{KernelWork, Status};
 use crate::error::LinkError;
+use crate::kept::Kept;
 use crate::refuser::octets;
-use crate::rtnetlink::kernel_addresses;
+use crate::rtnetlink::addresses::kernel_addresses;
 
 static OBJECT: &[u8] = include_bytes_aligned!("../bpf/keep.o");
 
@@ -123,7 +124,7 @@ impl Program {
     fn load(device: &str, ways: &[Attaching]) -> Result<(Self, Kept), LinkError> {
         let mut object = EbpfLoader::new().load(OBJECT).map_err(|error| error_of(LOAD, error))?;
         let addresses = take_map(&mut object, "addresses")?;
-        let kept = Kept(take_map(&mut object, "kept")?);
+        let kept = Kept::of(take_map(&mut object, "kept")?);
         load(&mut object, PROGRAM)?;
         let running = attach(&mut object, device, ways)?;
         Ok((Self { _object: object, _running: running, addresses, present: BTreeSet::new() }, kept))
@@ -193,21 +194,6 @@ fn attach_filter(object: &mut Ebpf, device: &str) -> Result<ProgramArray<MapData
     let attached = load(object, FILTER)?.attach_with_options(device, TcAttachType::Ingress, options);
     attached.map_err(|error| error_of(ATTACH, error))?;
     Ok(running)
-}
-
-/// The counter of the frames that the kernel's stack did not get.
-pub(crate) struct Kept(PerCpuArray<MapData, u64>);
-
-impl fmt::Debug for Kept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Kept").field(&self.frames()).finish()
-    }
-}
-
-impl Kept {
-    pub(crate) fn frames(&self) -> u64 {
-        self.0.get(&0, 0).map_or(0, |of_cpus| of_cpus.iter().sum())
-    }
 }
 
 #[cfg(test)]

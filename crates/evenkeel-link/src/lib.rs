@@ -59,6 +59,7 @@ mod hangup;
 mod hardware;
 mod interrupting;
 mod keeper;
+mod kept;
 mod kernel_stack;
 mod large;
 mod listen;

@@ -5,7 +5,7 @@
 //! announcements were lost or a change may have caused others without an announcement. (Linux removes IPv4
 //! routes with their link or address without announcing it.)
 
-mod addresses;
+pub(crate) mod addresses;
 mod change;
 mod entry;
 mod parse;
@@ -36,7 +36,6 @@ use rustix::time::{
 
 use crate::{Clock, sys};
 
-pub(crate) use addresses::kernel_addresses;
 pub(crate) use change::{add_address, resolve_neighbor, xdp_program};
 pub use entry::{
     ALL_LINKS, Entry, KernelHop, KernelNexthop, KernelRoute, KernelRule, KernelWay, News, NexthopKind, Place,

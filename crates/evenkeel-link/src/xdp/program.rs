@@ -8,11 +8,12 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
 use aya::maps::{DevMap, MapData, PerCpuArray, XskMap};
-use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
+use aya::{Ebpf, EbpfLoader};
 use evenkeel_core::demux::Change;
 use evenkeel_core::drop::{IpDrop, LinkDrop, Reason, TcpDrop};
 use evenkeel_core::id::ChannelId;
 
+use self::object::OBJECT;
 pub(super) use self::spread::Spread;
 pub(crate) use self::table::Sharing;
 use self::table::Table;
@@ -25,6 +26,7 @@ use crate::attached::{Attached, attach, load, number_of, xdp};
 use crate::bpf::{error_of, missing, take_array, take_map};
 use crate::error::LinkError;
 
+mod object;
 mod spread;
 mod table;
 
@@ -66,8 +68,6 @@ const REASONS: [Reason; 7] = [
 
 /// The operation that maps of the program become memory of this process by, in errors.
 const MAP_MEMORY: &str = "map the memory of the XDP program";
-
-static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/demux.o");
 
 /// The place where a program gets its frames.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use aya::programs::{ProgramFd, Xdp};
 use aya::{Ebpf, EbpfLoader};
 
 use super::super::buffers::Buffers;
-use super::OBJECT;
+use super::object::OBJECT;
 use crate::attached::{Attached, Mode, attach, load, number_of, xdp};
 use crate::bpf::{error_of, take_map};
 use crate::device::QUEUES_MAX;
