@@ -4,7 +4,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::table::TupleHash;
+use super::tuple_hash::TupleHash;
 
 /// A device's record of the pairs of ends between which the host keeps a connection, also a half-open one or
 /// one in TIME-WAIT. Segments between others are for a listener at most.

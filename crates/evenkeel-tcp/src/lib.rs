@@ -164,6 +164,7 @@ pub mod table;
 mod tests;
 pub mod time_wait;
 pub mod tuple;
+mod tuple_hash;
 
 pub use checksum::Checksum;
 pub use connection::{Config, Connection};

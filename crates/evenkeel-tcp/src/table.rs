@@ -10,6 +10,7 @@ use hashbrown::HashTable;
 use super::known::{KnownEnds, Records};
 use super::secret::Secret;
 use super::tuple::FourTuple;
+pub(super) use super::tuple_hash::TupleHash;
 
 /// Slots that are allocated together.
 const PIECE: usize = 64;
@@ -150,26 +151,6 @@ struct Slot<V> {
     value: Option<V>,
 }
 
-/// The hash of a four-tuple under a secret: the same for all tables that have the secret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TupleHash(u32);
-
-impl TupleHash {
-    pub(super) fn new(secret: &Secret, tuple: &FourTuple) -> Self {
-        Self(secret.table_hash(tuple) as u32)
-    }
-
-    pub(super) const fn bits(self) -> u32 {
-        self.0
-    }
-
-    /// As `hashbrown` wants it: from the lowest bits on it takes the bucket, from the highest what tells
-    /// entries of neighbouring buckets apart.
-    const fn spread(self) -> u64 {
-        self.0 as u64 | (self.0 as u64) << 32
-    }
-}
-
 /// The name of an entry, as long as the entry exists. Afterwards it names nothing, until the slot has had
 /// 2^32 entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -234,7 +215,7 @@ impl<V> Table<V> {
         let same = |&place: &u32| {
             self.place(place).is_some_and(|slot| {
                 generation = slot.generation;
-                slot.hash_or_next == hash.0 && slot.tuple == *tuple
+                slot.hash_or_next == hash.bits() && slot.tuple == *tuple
             })
         };
         let index = *self.places.find(hash.spread(), same)?;
@@ -248,7 +229,7 @@ impl<V> Table<V> {
 
     /// Returns the hash of the tuple of an entry.
     pub(super) fn hash_of(&self, id: Id) -> Option<TupleHash> {
-        self.slot(id).filter(|slot| slot.value.is_some()).map(|slot| TupleHash(slot.hash_or_next))
+        self.slot(id).filter(|slot| slot.value.is_some()).map(|slot| TupleHash::of_bits(slot.hash_or_next))
     }
 
     /// Inserts a new entry and returns its id.
@@ -274,8 +255,9 @@ impl<V> Table<V> {
         }
         let id = self.fill_slot(hash, tuple, value);
         let pieces = &self.pieces;
-        let hash_at =
-            |&place: &u32| place_in(pieces, place).map_or(0, |slot| TupleHash(slot.hash_or_next).spread());
+        let hash_at = |&place: &u32| {
+            place_in(pieces, place).map_or(0, |slot| TupleHash::of_bits(slot.hash_or_next).spread())
+        };
         self.places.insert_unique(hash.spread(), id.index, hash_at);
         self.records.add(hash);
         Ok(id)
@@ -318,7 +300,7 @@ impl<V> Table<V> {
 
     /// Returns the hash of each entry that a tuple leads to.
     fn hashes(&self) -> impl Iterator<Item = TupleHash> {
-        self.places.iter().filter_map(|&place| Some(TupleHash(self.place(place)?.hash_or_next)))
+        self.places.iter().filter_map(|&place| Some(TupleHash::of_bits(self.place(place)?.hash_or_next)))
     }
 
     /// Frees the place of an entry whose value `take` takes.
@@ -329,7 +311,7 @@ impl<V> Table<V> {
         let slot = piece.slots.get_mut(place as usize)?;
         let taken = if slot.generation == id.generation { take(&mut slot.value)? } else { return None };
         slot.generation = slot.generation.wrapping_add(1);
-        let hash = TupleHash(core::mem::replace(&mut slot.hash_or_next, piece.free));
+        let hash = TupleHash::of_bits(core::mem::replace(&mut slot.hash_or_next, piece.free));
         piece.free = place;
         piece.used -= 1;
         let is_empty = piece.used == 0;
@@ -365,7 +347,7 @@ impl<V> Table<V> {
         let Self { places, pieces, .. } = self;
         if places.capacity() > PIECE && places.len() < places.capacity() / 8 {
             let hash_at = |&place: &u32| {
-                place_in(pieces, place).map_or(0, |slot| TupleHash(slot.hash_or_next).spread())
+                place_in(pieces, place).map_or(0, |slot| TupleHash::of_bits(slot.hash_or_next).spread())
             };
             places.shrink_to(places.capacity() / 2, hash_at);
         }
@@ -463,7 +445,7 @@ impl<V> Table<V> {
         let piece = &mut self.pieces[number as usize];
         let place = piece.free;
         let slot = &mut piece.slots[place as usize];
-        piece.free = core::mem::replace(&mut slot.hash_or_next, hash.0);
+        piece.free = core::mem::replace(&mut slot.hash_or_next, hash.bits());
         piece.used += 1;
         (slot.tuple, slot.value) = (tuple, Some(value));
         Id { index: number * PIECE as u32 + place, generation: slot.generation }

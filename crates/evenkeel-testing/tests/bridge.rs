@@ -10,7 +10,8 @@ use evenkeel_testing::{
     Bridge, Place, Program, Running, Scratch, Traffic, attempt, in_namespace, pause, run, wait_for, words,
 };
 
-const PROGRAMS: [Program; 3] = [("ip", "iproute2"), ("ping", "iputils-ping"), ("socat", "socat")];
+const PROGRAMS: [Program; 4] =
+    [("ip", "iproute2"), ("ping", "iputils-ping"), ("socat", "socat"), ("ethtool", "ethtool")];
 const DELAY: Duration = Duration::from_millis(10);
 
 /// Connects two namespaces, this one with 10.0.0.1 and another one with 10.0.0.2, through `conditions`.
@@ -23,6 +24,9 @@ fn connected(conditions: Conditions) -> (Place, Bridge) {
         Box::new(Tap::open("k0", &options).unwrap())
     };
     let devices = [device(1), there.here(move || device(2))];
+    // The kernel would count a large segment as one frame.
+    run("ethtool -K k0 tso off");
+    there.run("ethtool -K k0 tso off");
     let bridge = Bridge::between(devices, [conditions; 2], 7).unwrap();
     (there, bridge)
 }
