@@ -3,12 +3,13 @@
 
 mod common;
 
-use std::net::UdpSocket;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use common::{command, signal};
 use evenkeel_testing::{Place, Program, attempt, has_xdp, in_namespace, pause, run, wait_for};
+use rustix::net::{AddressFamily, SocketType, sockopt};
 use serde_json::Value;
 
 const PROGRAMS: [Program; 2] = [("ip", "iproute2"), ("sysctl", "procps")];
@@ -226,6 +227,68 @@ fn only_datagrams_to_addresses_of_the_machine_are_judged() {
         }
         let report = guard.stop();
         assert!(account(&report, FLOODED).1 > FLOOD_PKTS / 2, "{report}");
+    });
+}
+
+/// Opens a socket that shares its port with others. If `peer` is given, it gets datagrams from there alone.
+fn sharing(at: (&str, u16), peer: Option<(&str, u16)>) -> UdpSocket {
+    let address: SocketAddr = (at.0.parse::<IpAddr>().unwrap(), at.1).into();
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket(family, SocketType::DGRAM, None).unwrap();
+    sockopt::set_socket_reuseport(&socket, true).unwrap();
+    rustix::net::bind(&socket, &address).unwrap();
+    let socket = UdpSocket::from(socket);
+    if let Some(peer) = peer {
+        socket.connect(peer).unwrap();
+    }
+    socket
+}
+
+/// Sockets at one port have queues of their own: those of a group, and one that is connected to a peer.
+#[test]
+fn each_socket_at_a_port_is_judged_by_its_own_queue() {
+    const PEER: u16 = 5_000;
+    at_veth(|bench| {
+        let (near, far) = (bench.near(FLOODED), if bench.is_v6 { "fd00:78::2" } else { "10.78.0.2" });
+        let group = [(); 2].map(|()| sharing(near, None));
+        let connected = sharing(near, Some((far, PEER)));
+        let guard = Guard::start(&[]);
+        // From one port, so all of them lead to one socket of the group.
+        bench.send(FLOODED, FLOOD_PKTS, 1);
+        // From many, so there are some for the other one, too.
+        bench.send(FLOODED, 50, 50);
+        bench.far.here(move || {
+            let peer = UdpSocket::bind((far, PEER)).unwrap();
+            (0..50).for_each(|_| _ = peer.send_to(&[5; 20], near).unwrap());
+        });
+        let report = guard.stop();
+        assert_eq!(drain(&connected), 50, "{report}");
+        let mut held = group.map(|socket| drain(&socket));
+        held.sort_unstable();
+        assert!((1..50).contains(&held[0]) && held[1] > 100, "{held:?}: {report}");
+        let (passed, dropped) = account(&report, FLOODED);
+        assert_eq!(
+            (passed, dropped),
+            (50 + held[0] + held[1], FLOOD_PKTS + 50 - held[0] - held[1]),
+            "{report}"
+        );
+    });
+}
+
+/// The kernel charges a large datagram more than a small one.
+#[test]
+fn large_datagrams_do_not_overfill_a_queue() {
+    at_veth(|bench| {
+        let flooded = bench.bind(FLOODED);
+        let guard = Guard::start(&[]);
+        let (to, from) = (bench.near(FLOODED), if bench.is_v6 { "[::]:0" } else { "0.0.0.0:0" });
+        bench.far.here(move || {
+            let socket = UdpSocket::bind(from).unwrap();
+            (0..FLOOD_PKTS).for_each(|_| _ = socket.send_to(&[7; 1_400], to).unwrap());
+        });
+        let report = guard.stop();
+        assert_eq!(dropped_by_kernel(), 0, "{report}");
+        assert_eq!(account(&report, FLOODED), (drain(&flooded), account(&report, FLOODED).1), "{report}");
     });
 }
 

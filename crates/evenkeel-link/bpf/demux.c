@@ -13,12 +13,7 @@ struct xdp_md {
 };
 
 enum { XDP_DROP = 1, XDP_PASS = 2, XDP_TX = 3, XDP_REDIRECT = 4 };
-enum { HASH = 1, ARRAY = 2, PROG_ARRAY = 3, PERCPU_ARRAY = 6, LRU_HASH = 9, DEVMAP = 14, XSKMAP = 17, NO_PREALLOC = 1, MMAPABLE = 1024 };
 
-static void *(*const lookup)(void *map, const void *key) = (void *)1;
-static long (*const update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
-static u64 (*const monotonic)(void) = (void *)5;
-static long (*const tail_call)(void *context, void *programs, u32 index) = (void *)12;
 static long (*const redirect)(void *map, u64 key, u64 flags) = (void *)51;
 static u64 (*const buffers_length)(struct xdp_md *context) = (void *)188;
 

@@ -48,13 +48,9 @@ struct tuple_v6 {
 struct bpf_sock;
 
 enum { PASS = 2, DROP = 1 };
-enum { HASH = 1, ARRAY = 2, PERCPU_HASH = 5, PERCPU_ARRAY = 6, NO_PREALLOC = 1 };
 /* The question about a field of the kernel whether it exists. */
 enum { FIELD_EXISTS = 2 };
 
-static void *(*const lookup)(void *map, const void *key) = (void *)1;
-static long (*const update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
-static u64 (*const monotonic)(void) = (void *)5;
 static long (*const read_kernel)(void *to, u32 len, const void *from) = (void *)113;
 static struct bpf_sock *(*const find_udp)(void *context, const void *tuple, u32 len, u64 namespace,
 					  u64 flags) = (void *)85;
@@ -67,8 +63,8 @@ enum { CURRENT_NAMESPACE = -1 };
 enum { FULL_NANOS = 20000 };
 /* Which socket a flow leads to, and how much room that has, is looked up anew after this time. */
 enum { KNOWN_NANOS = 1000000 };
-/* The memory that the kernel charges for a small datagram. */
-enum { TRUE_BYTES = 768 };
+/* The memory that the kernel charges for a datagram, besides the bytes of its frame. */
+enum { OVERHEAD = 704 };
 /* Flows and sockets that a processor remembers. */
 enum { FLOWS = 256, SOCKETS = 256 };
 
@@ -136,7 +132,7 @@ struct room {
 	u64 socket;
 	u64 full_until;
 	u64 until;
-	long credit; /* datagrams that may pass unseen until then */
+	long credit; /* bytes that may pass unseen until then */
 };
 
 /* The room in each socket that was looked at last with its hash. */
@@ -274,7 +270,7 @@ INLINE u64 socket_of(struct xdp_md *context, const struct datagram *datagram, u6
 	return flow->socket;
 }
 
-/* Returns how many small datagrams a socket has room for; 0 if it is nearly full. */
+/* Returns how many bytes may pass before a socket is looked at again: half of its room, or 0 if it is nearly full. */
 INLINE long room_in(u64 address)
 {
 	struct sock *socket = (void *)address;
@@ -294,11 +290,11 @@ INLINE long room_in(u64 address)
 	/* Above seven eighths the kernel would drop some, after all its work. */
 	if (limit - held <= limit >> 3)
 		return 0;
-	return 1 + (u32)(limit - held) / TRUE_BYTES / 2;
+	return (u32)(limit - held) / 2;
 }
 
-/* Decides whether a socket takes one more datagram. */
-INLINE int has_room(u64 socket, u64 now)
+/* Decides whether a socket takes one more datagram, for which the kernel charges so many bytes. */
+INLINE int has_room(u64 socket, u64 now, u32 bytes)
 {
 	u32 at = hash(socket >> 6);
 	struct room *room = lookup(&rooms, &at);
@@ -309,7 +305,7 @@ INLINE int has_room(u64 socket, u64 now)
 		if (room->full_until > now)
 			return 0;
 		if (room->credit > 0 && room->until > now) {
-			room->credit--;
+			room->credit -= bytes;
 			return 1;
 		}
 	}
@@ -317,7 +313,10 @@ INLINE int has_room(u64 socket, u64 now)
 	room->credit = room_in(socket);
 	room->until = now + KNOWN_NANOS;
 	room->full_until = room->credit ? 0 : now + FULL_NANOS;
-	return room->credit-- > 0;
+	if (!room->credit)
+		return 0;
+	room->credit -= bytes;
+	return 1;
 }
 
 INLINE struct account *account_of(u32 port)
@@ -366,7 +365,7 @@ int guard(struct xdp_md *context)
 	/* Nothing is dropped that is not counted. */
 	if (!account)
 		return PASS;
-	if (has_room(socket, now)) {
+	if (has_room(socket, now, OVERHEAD + (u32)(end - at))) {
 		account->passed++;
 		return PASS;
 	}

@@ -7,8 +7,6 @@
 
 #include "skb.h"
 
-static long (*const tail_call)(void *context, void *programs, u32 index) = (void *)12;
-
 /* Decisions, equal for tcx and for filters of clsact: the next program decides, or the frame is dropped. */
 enum { NEXT = -1, DROP = 2 };
 

@@ -10,8 +10,6 @@
 /* The bytes of a frame that go on. */
 enum { REFUSED = 0, WHOLE = 0x7fffffff };
 
-static u64 (*const monotonic)(void) = (void *)5;
-
 enum { SLOTS = 1024, UDP = 17 };
 
 /* The time after which one more frame passes: all that were allowed may have been lost. */

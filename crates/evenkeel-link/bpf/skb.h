@@ -7,9 +7,6 @@ struct __sk_buff {
 	u32 len, pkt_type, mark, queue_mapping, protocol, vlan_present;
 };
 
-enum { HASH = 1, ARRAY = 2, PROG_ARRAY = 3, PERCPU_ARRAY = 6, NO_PREALLOC = 1, MMAPABLE = 1024 };
-
-static void *(*const lookup)(void *map, const void *key) = (void *)1;
 static long (*const load)(const void *skb, u32 offset, void *to, u32 len) = (void *)26;
 
 #define htons(value) __builtin_bswap16(value)

@@ -9,6 +9,7 @@ use crate::link::{AddInterfaceError, Links};
 use crate::poll::Gate;
 use crate::receive::ReceivePath;
 use crate::rx::Rings;
+use crate::segmentation::Segmentation;
 use crate::stack::{Stack, buffer_bytes_for};
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpCidr};
@@ -28,12 +29,6 @@ fn show_addresses(stack: &Stack, links: &mut Links) {
         let own = stack.local_addresses().filter(|address| stack.is_own(address));
         interface.set_addresses(&mut { own });
     }
-}
-
-/// Reserves large buffers if there are none. Returns whether there are some: the memory limit may not allow
-/// them.
-fn reserve_large(pool: &mut Pool) -> bool {
-    pool.has_large() || pool.grow_large(LARGE_PKTS).is_ok()
 }
 
 impl Net {
@@ -70,8 +65,7 @@ impl Net {
         let id = self.links.add(interface, demultiplexer, plan, gate, &self.config, &mut self.poller);
         let id = id.ok_or(AddInterfaceError::TooManyQueues)?;
         self.stack.add_interface(address, mtu);
-        self.stack.set_segmentation(id, segmentation.filter(|_| reserve_large(&mut self.pool)));
-        self.links.set_segmentation(id, segmentation.filter(|_| self.pool.has_large()));
+        self.set_segmentation(id, segmentation);
         self.offloads.set(id, offload);
         self.links.find_refuser(id);
         self.channels().update(Change::Hardware(address));
@@ -115,8 +109,7 @@ impl Net {
         self.links.find_refuser(id);
         self.channels().open_all_allowances_on(id);
         self.stack.set_mtu(id, mtu);
-        self.stack.set_segmentation(id, segmentation.filter(|_| reserve_large(&mut self.pool)));
-        self.links.set_segmentation(id, segmentation.filter(|_| self.pool.has_large()));
+        self.set_segmentation(id, segmentation);
         self.with_stack(now, |stack, io| {
             stack.forget_neighbors(id, io);
             stack.set_hardware(id, hardware, io);
@@ -125,6 +118,15 @@ impl Net {
         self.follow_addresses();
         show_addresses(&self.stack, &mut self.links);
         Ok(())
+    }
+
+    /// Lets large segments leave by an interface that takes them, if there are large buffers: the memory limit
+    /// may not allow any.
+    fn set_segmentation(&mut self, id: InterfaceId, segmentation: Option<Segmentation>) {
+        let mut has_large = || self.pool.has_large() || self.pool.grow_large(LARGE_PKTS).is_ok();
+        let segmentation = segmentation.filter(|_| has_large());
+        self.stack.set_segmentation(id, segmentation);
+        self.links.set_segmentation(id, segmentation);
     }
 
     /// Reserves the buffers that another interface needs: its own, those of its transmit queue, and for each

@@ -461,6 +461,17 @@ mod tests {
     }
 
     #[test]
+    fn an_idle_core_does_not_wait_for_frames_to_gather() {
+        let mut poller = poller(2);
+        let ring = poller.register(true).unwrap();
+        poller.gather(ring, Instant::ZERO);
+        assert_eq!(poller.throttled(), Sources::one(ring));
+        assert!(poller.next_deadline() < Instant::NEVER);
+        poller.idle();
+        assert_eq!((poller.throttled(), poller.next_deadline()), (Sources::NONE, Instant::NEVER));
+    }
+
+    #[test]
     fn of_two_rings_that_inhibitions_stop_each_has_its_turn() {
         let mut poller = poller(4);
         let (a, sent_a) = (poller.register(true).unwrap(), poller.register(false).unwrap());

@@ -333,7 +333,7 @@ impl<R: Copy> Endpoint<R> {
     /// of `size` bytes of payload each (the last of less), or is to be cut into them by a device that it will
     /// not pass. Its checksum is not verified: the caller knows that the data is right.
     ///
-    /// It is answered by one acknowledgment, as in other implementations that receive so.
+    /// One acknowledgment answers the whole, as other implementations do that receive so.
     pub fn input_large(
         &mut self,
         expected: Option<Id>,
