@@ -31,6 +31,18 @@ fn show_addresses(stack: &Stack, links: &mut Links) {
     }
 }
 
+/// Reserves large buffers if there are none. Returns whether there are some: the memory limit may not allow
+/// them.
+fn reserve_large(pool: &mut Pool) -> bool {
+    pool.has_large() || pool.grow_large(LARGE_PKTS).is_ok()
+}
+
+/// Sets the large segments that leave by an interface whole.
+fn set_segmentation(stack: &mut Stack, links: &mut Links, id: InterfaceId, large: Option<Segmentation>) {
+    stack.set_segmentation(id, large);
+    links.set_segmentation(id, large);
+}
+
 impl Net {
     /// Takes an interface whose frames are received as `plan` says, or else as suits the host and the
     /// interface. On error nothing is changed.
@@ -65,7 +77,8 @@ impl Net {
         let id = self.links.add(interface, demultiplexer, plan, gate, &self.config, &mut self.poller);
         let id = id.ok_or(AddInterfaceError::TooManyQueues)?;
         self.stack.add_interface(address, mtu);
-        self.set_segmentation(id, segmentation);
+        let large = segmentation.filter(|_| reserve_large(&mut self.pool));
+        set_segmentation(&mut self.stack, &mut self.links, id, large);
         self.offloads.set(id, offload);
         self.links.find_refuser(id);
         self.channels().update(Change::Hardware(address));
@@ -109,7 +122,8 @@ impl Net {
         self.links.find_refuser(id);
         self.channels().open_all_allowances_on(id);
         self.stack.set_mtu(id, mtu);
-        self.set_segmentation(id, segmentation);
+        let large = segmentation.filter(|_| reserve_large(&mut self.pool));
+        set_segmentation(&mut self.stack, &mut self.links, id, large);
         self.with_stack(now, |stack, io| {
             stack.forget_neighbors(id, io);
             stack.set_hardware(id, hardware, io);
@@ -118,15 +132,6 @@ impl Net {
         self.follow_addresses();
         show_addresses(&self.stack, &mut self.links);
         Ok(())
-    }
-
-    /// Lets large segments leave by an interface that takes them, if there are large buffers: the memory limit
-    /// may not allow any.
-    fn set_segmentation(&mut self, id: InterfaceId, segmentation: Option<Segmentation>) {
-        let mut has_large = || self.pool.has_large() || self.pool.grow_large(LARGE_PKTS).is_ok();
-        let segmentation = segmentation.filter(|_| has_large());
-        self.stack.set_segmentation(id, segmentation);
-        self.links.set_segmentation(id, segmentation);
     }
 
     /// Reserves the buffers that another interface needs: its own, those of its transmit queue, and for each
