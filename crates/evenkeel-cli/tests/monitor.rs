@@ -396,10 +396,11 @@ fn a_filter_chooses_what_tcpdump_chooses() {
         for (index, filter) in filters.into_iter().enumerate() {
             let (ours, theirs) =
                 (scratch.file(&format!("{index}.pcapng")), scratch.file(&format!("{index}.pcap")));
+            // A veth may deliver large frames: without a length tcpdump's buffer has places for only eight.
             let mut tcpdump = Running::start(
                 Command::new("tcpdump")
                     .args(["-Z", "root", "-U", "-n", "-i", "near", "--immediate-mode", "-w", &theirs])
-                    .arg(filter),
+                    .args(["-s", "2000", "-B", "65536", filter]),
             );
             let mut stderr = BufReader::new(tcpdump.0.stderr.take().unwrap());
             let mut line = String::new();
