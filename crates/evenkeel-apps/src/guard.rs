@@ -69,8 +69,10 @@ pub fn run(
     limits.reports.iter().for_each(|reports| _ = halt.watch(reports.event().fd()));
     let mut guard = Guard::attach(&interfaces, options)?;
     halt.watch(guard.announcements());
+    limits.leave_root()?;
     began();
     let begin = clock.now();
+    let mut heartbeat = limits.ready(begin);
     let account = |guard: &Guard| -> Result<Guarded, LinkError> {
         let seconds = clock.now().since(begin).as_secs_f64();
         Ok(account(interfaces.clone(), options.counts_only, seconds, &guard.ports()?))
@@ -78,8 +80,9 @@ pub fn run(
     let end = limits.duration.map_or(Instant::NEVER, |duration| begin + duration);
     let mut next = limits.every.map_or(Instant::NEVER, |every| begin + every);
     while !stop.requested() && clock.now() < end {
-        halt.until(&clock, next.min(end))?;
+        halt.until(&clock, next.min(end).min(heartbeat.next()))?;
         guard.follow()?;
+        heartbeat.beat(clock.now());
         let interval = limits.every.filter(|_| clock.now() >= next);
         next = interval.map_or(next, |every| clock.now() + every);
         if let Some(occasion) = limits.take_request().or(interval.map(|_| Occasion::Interval)) {

@@ -18,6 +18,7 @@ use evenkeel::raw::wire::{IpAddress, IpCidr};
 use evenkeel::{Ended, Engine, Group, Notice};
 
 use crate::cores;
+use crate::supervised::{Heartbeat, Manager, Supervised};
 
 /// Neighbour updates that a host keeps until it passes them on to the others: before it halts or within 20
 /// µs.
@@ -122,6 +123,8 @@ pub struct Limits {
     pub reports: Option<&'static ReportRequests>,
     /// The callback that receives a handle to the figures of each host of the run, for others to read.
     pub publish: Option<fn(Reader)>,
+    /// The duties of the run as a service, if it may be one.
+    pub supervised: Option<&'static Supervised>,
 }
 
 /// The occasion of a report about a running command.
@@ -140,6 +143,22 @@ impl Limits {
             publish(engine.metrics()?);
         }
         Ok(())
+    }
+
+    /// Becomes another user, if that is wanted. All links and all files to write must be open.
+    pub(crate) fn leave_root(&self) -> io::Result<()> {
+        self.supervised.map_or(Ok(()), Supervised::leave_root)
+    }
+
+    /// Returns the service manager, if there is one.
+    pub(crate) fn manager(&self) -> Option<&'static Manager> {
+        self.supervised?.manager.as_ref()
+    }
+
+    /// Reports to the service manager that the run has begun. Returns the signs of life that it expects.
+    pub(crate) fn ready(&self, now: Instant) -> Heartbeat {
+        self.manager().iter().for_each(|manager| manager.ready());
+        Heartbeat::start(self.supervised, now)
     }
 
     /// Returns whether a report was asked for, which this does not take.
@@ -315,8 +334,10 @@ pub(crate) fn drive(
     mut watch: impl FnMut(&mut Engine, Duration, Option<Occasion>) -> bool,
 ) -> io::Result<(Ended, Duration)> {
     wake_on_requests(engine, limits);
+    limits.leave_root()?;
     limits.publish(engine)?;
     let start = engine.clock().now();
+    let mut heartbeat = limits.ready(start);
     let end = limits.duration.map_or(Instant::NEVER, |duration| start + duration);
     let mut next_watch = limits.every.map_or(Instant::NEVER, |every| start + every);
     let mut next_attend = looks.attend.map_or(Instant::NEVER, |attend| start + attend);
@@ -326,7 +347,7 @@ pub(crate) fn drive(
         let slice = if looks.done_elsewhere { now + SLICE } else { Instant::NEVER };
         // Nothing needs attention: the next frame begins the interval again.
         let waits = looks.attend.is_some() && next_attend == Instant::NEVER;
-        let until = end.min(next_watch).min(next_attend).min(slice);
+        let until = end.min(next_watch).min(next_attend).min(slice).min(heartbeat.next());
         let is_woken = |host: &Host| waits && moved(host) != attended || limits.is_requested();
         let ended = engine.run(until, |host| done() || is_woken(host))?;
         let now = engine.clock().now();
@@ -334,6 +355,7 @@ pub(crate) fn drive(
         if !woken && (ended != Ended::Time || now >= end || done()) {
             return Ok((ended, now.since(start)));
         }
+        heartbeat.beat(now);
         let interval = limits.every.filter(|_| now >= next_watch);
         let occasion = limits.take_request().or(interval.map(|_| Occasion::Interval));
         if occasion.is_some() || now >= next_attend {

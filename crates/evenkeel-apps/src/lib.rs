@@ -29,6 +29,7 @@ pub mod sending;
 pub mod serve;
 pub mod service;
 pub mod stream;
+pub mod supervised;
 pub mod text;
 #[cfg(test)]
 mod two_hosts;

@@ -68,4 +68,9 @@ impl<R: Clone + Send + 'static> Reports<R> {
         }
         self.seen.iter().map(|seen| seen.last.clone()).collect()
     }
+
+    /// Returns whether all hosts have answered the last request.
+    pub(crate) fn are_current(&self) -> bool {
+        self.seen.iter().all(|seen| !seen.asked)
+    }
 }

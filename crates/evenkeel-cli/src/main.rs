@@ -11,8 +11,10 @@ mod quantity;
 mod receiving;
 mod sending;
 mod suggest;
+mod supervision;
 mod terminal;
 mod usage;
+mod user;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => {
             let done = run(cli.command);
+            supervision::stopping();
             published::close();
             done.map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS)
         }

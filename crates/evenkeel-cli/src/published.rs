@@ -8,14 +8,15 @@ use evenkeel::metrics::{Endpoint, Reader};
 use evenkeel_apps::host_setup::Limits;
 
 use crate::failure::Failure;
-use crate::terminal;
+use crate::{supervision, terminal};
 
 /// The socket of this process, once it has a host.
 static ENDPOINT: Mutex<Option<Endpoint>> = Mutex::new(None);
 
 /// Returns limits with which a command answers SIGUSR1, and other processes read the figures of its hosts.
 pub(crate) fn limits(duration: Option<Duration>, every: Option<Duration>) -> Result<Limits, Failure> {
-    Ok(Limits { duration, every, reports: terminal::reports()?, publish: Some(publish) })
+    let (reports, supervised) = (terminal::reports()?, Some(supervision::supervised()?));
+    Ok(Limits { duration, every, reports, publish: Some(publish), supervised })
 }
 
 /// Serves the figures of a host until [`close`]. Where there is no place for the socket, or no more

@@ -76,8 +76,9 @@ impl Clock {
     }
 }
 
-/// Returns the nanoseconds of the machine's clock that BPF programs read, too.
-pub(crate) fn monotonic_nanos() -> u64 {
+/// Returns the nanoseconds of the kernel's monotonic clock, which BPF programs and service managers read, too.
+#[must_use]
+pub fn monotonic_nanos() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }

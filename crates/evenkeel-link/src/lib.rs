@@ -67,6 +67,7 @@ mod namespace;
 mod netdev;
 mod packet;
 mod parking;
+mod privileges;
 mod random;
 mod received;
 mod refuser;
@@ -92,7 +93,7 @@ pub use alarm::Alarm;
 pub use beneath::Beneath;
 pub use buffer::{MTU_MAX, buffer_bytes_for};
 pub use changes::{DeviceChange, DeviceChanges, device_now};
-pub use clock::Clock;
+pub use clock::{Clock, monotonic_nanos};
 pub use closing::AttachedProgram;
 pub use connections::{Connections, Happened, allow_descriptors};
 pub use cpu::{
@@ -114,6 +115,7 @@ pub use netdev::{
 };
 pub use packet::{Packet, PacketOptions};
 pub use parking::Parking;
+pub use privileges::{CapabilitySet, Identity, become_user, gain_no_privileges, is_root};
 pub use random::random_bits;
 pub use report_requests::ReportRequests;
 pub use rtnetlink::{

@@ -203,6 +203,17 @@ pub(crate) fn ifreq_name(request: &libc::ifreq) -> String {
     String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
 }
 
+/// Changes the user and the groups of all threads of the process. The system calls change one thread only, so
+/// libc's functions make each thread call them.
+pub(crate) fn set_identity(user: u32, group: u32, others: &[u32]) -> io::Result<()> {
+    // SAFETY: the kernel reads `others.len()` numbers at the pointer, and keeps no pointer.
+    check(unsafe { libc::setgroups(others.len(), others.as_ptr()) })?;
+    // SAFETY: the call has no pointer.
+    check(unsafe { libc::setresgid(group, group, group) })?;
+    // SAFETY: as above.
+    check(unsafe { libc::setresuid(user, user, user) })
+}
+
 fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -17,6 +17,7 @@
 //! | where every frame went, and why it was dropped | [`drops`] |
 //! | the clock; cores and their threads; sleeping; signals | [`time`]; [`cpu`]; [`wait`]; [`signal`] |
 //! | following the kernel's routes; its sockets and its files | [`kernel`] |
+//! | becoming another user | [`privilege`] |
 //!
 //! ```
 //! use evenkeel::raw::host::{Config, Host};
@@ -103,7 +104,7 @@ pub mod wire {
 /// The clock of the machine, points in time, and the timers of a program.
 pub mod time {
     pub use evenkeel_core::time::{Duration, Instant, nanos};
-    pub use evenkeel_link::{Alarm, Clock, SignalTimer, TimerFd, Utc};
+    pub use evenkeel_link::{Alarm, Clock, SignalTimer, TimerFd, Utc, monotonic_nanos};
     pub use evenkeel_timers::{Timer, Timers};
 }
 
@@ -175,6 +176,11 @@ pub mod cpu {
 /// Sleeping until a descriptor, a deadline or another thread wakes the sleeper.
 pub mod wait {
     pub use evenkeel_link::{EventFd, Halt, Nap, Notifier, Woken};
+}
+
+/// Giving up root: another user, and only the capabilities that are needed later.
+pub mod privilege {
+    pub use evenkeel_link::{CapabilitySet, Identity, become_user, gain_no_privileges, is_root};
 }
 
 /// The signals that end a program, make it report, or make it read its settings again.

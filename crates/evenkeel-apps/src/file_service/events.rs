@@ -16,6 +16,7 @@ use tokio::time::{Interval, MissedTickBehavior, Sleep, interval, sleep};
 use super::host::{ATTEND, Hosting};
 use super::serving::Serving;
 use crate::host_setup::{Limits, Occasion};
+use crate::supervised::Manager;
 
 /// The signals of a process that serves.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +36,8 @@ pub(super) enum Event {
     Report(Occasion),
     /// The capture is to be attended.
     Attend,
+    /// The service manager expects a sign of life.
+    Alive,
 }
 
 /// The events of a process, each of which wakes the task that serves.
@@ -48,6 +51,7 @@ pub(super) struct Events {
     end: Option<Pin<Box<Sleep>>>,
     every: Option<Interval>,
     attend: Option<Interval>,
+    alive: Option<Interval>,
 }
 
 impl Process {
@@ -77,6 +81,7 @@ impl Process {
             end: limits.duration.map(|duration| Box::pin(sleep(duration))),
             every: limits.every.map(ticks),
             attend: capture.map(|_| ticks(ATTEND)),
+            alive: limits.manager().and_then(Manager::beats).map(ticks),
         })
     }
 }
@@ -105,6 +110,9 @@ impl Events {
         }
         if self.attend.as_mut().is_some_and(|attend| attend.poll_tick(context).is_ready()) {
             return Poll::Ready(Event::Attend);
+        }
+        if self.alive.as_mut().is_some_and(|alive| alive.poll_tick(context).is_ready()) {
+            return Poll::Ready(Event::Alive);
         }
         Poll::Pending
     }

@@ -42,7 +42,6 @@ pub fn on_device(
     let server = open(&serving)?;
     let (engine, attached) = setup.unstopped_on_device(at, Clock::start())?;
     let mut hosting = Hosting::new(engine, &attached, on_host)?;
-    hosting.publish(limits)?;
     let runtime = run::runtime()?;
     let served = runtime.block_on(async {
         let listeners = listeners::on_net(hosting.net(), &serving.listen, &on_host.listener).await?;

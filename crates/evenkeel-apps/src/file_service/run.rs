@@ -45,8 +45,12 @@ impl<F: FnMut(News<'_>)> Run<'_, F> {
     /// Accepts from `listeners` and serves until the end. The host is left with its last report made.
     pub(super) async fn run<L: Listener>(mut self, listeners: Vec<L>) -> Result<FilesServed, ServeError> {
         let mut events = self.process.events(self.limits, self.hosting.as_deref())?;
+        self.limits.leave_root()?;
+        self.hosting.iter().try_for_each(|hosting| hosting.publish(self.limits))?;
         let addresses = listeners.iter().map(Listener::local_addr).collect::<io::Result<Vec<_>>>()?;
         (self.news)(News::Started(&addresses));
+        let manager = self.limits.manager();
+        manager.iter().for_each(|manager| manager.ready());
         let (tls, grace) = (self.serving.tls.clone(), self.serving.settings.grace);
         let mut server = self.server;
         if let Some(log) = self.serving.log.take() {
@@ -70,8 +74,14 @@ impl<F: FnMut(News<'_>)> Run<'_, F> {
                         // Connections are reported as they were before they were closed.
                         last = Some(meter.report(hosting.as_deref()));
                         stopper.stop();
+                        manager.iter().for_each(|manager| manager.stopping());
                     }
-                    Event::Reload => tls.iter().for_each(|tls| news(News::Reloaded(tls.reload()))),
+                    Event::Reload => {
+                        manager.iter().for_each(|manager| manager.reloading());
+                        tls.iter().for_each(|tls| news(News::Reloaded(tls.reload())));
+                        manager.iter().for_each(|manager| manager.ready());
+                    }
+                    Event::Alive => manager.iter().for_each(|manager| manager.alive()),
                     Event::Report(occasion) => {
                         news(News::Glance(occasion, &meter.report(hosting.as_deref())));
                     }

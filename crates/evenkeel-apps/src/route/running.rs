@@ -25,6 +25,7 @@ use super::tables::{Place, Tables};
 use crate::host_setup::{Limits, Occasion, SetupError};
 use crate::link_plan::Link;
 use crate::reports::Reports;
+use crate::supervised::Manager;
 
 /// The longest interval between checks whether screening hangs and of the capture, if there is either. A
 /// check wakes the host.
@@ -48,7 +49,7 @@ pub fn run(
     say: Say,
     watch: impl FnMut(Occasion, &Routed),
 ) -> Result<Routed, RouterError> {
-    Running::start(router, reread, say)?.run(limits, watch)
+    Running::start(router, limits, reread, say)?.run(limits, watch)
 }
 
 struct Running {
@@ -75,7 +76,12 @@ struct Reloads {
 }
 
 impl Running {
-    fn start(mut router: Router, reread: Option<Reread>, say: Say) -> Result<Self, RouterError> {
+    fn start(
+        mut router: Router,
+        limits: Limits,
+        reread: Option<Reread>,
+        say: Say,
+    ) -> Result<Self, RouterError> {
         router.plan()?.warnings.iter().for_each(|warning| say(warning));
         let places = router.places()?;
         let names: Vec<String> = places.iter().map(|place| place.name.clone()).collect();
@@ -107,6 +113,8 @@ impl Running {
             parts.push(Arc::new(Mutex::new(Part { lines, screened, kernel, capture, observer })));
         }
         drop(screeners);
+        // The thread that opens returned devices starts later, and so has the capabilities that are kept.
+        limits.leave_root()?;
         returning::follow(group.engines_mut(), Returning::new(&router, clock, followed, statuses), &say)?;
         say(&format!("forwarding between {}", names.join(" and ")));
         let reloads = Arc::new(Reloads::default());
@@ -115,7 +123,8 @@ impl Running {
                 |part: &Arc<Mutex<Part>>| lock(part).screened.as_ref().map(|screened| screened.process);
             let screening = parts.iter().map(process).collect();
             let (active, current) = (active.clone(), Arc::new(tables));
-            let reloader = Reloader { places, active, screening, reread, say, current };
+            let manager = limits.manager();
+            let reloader = Reloader { places, active, screening, reread, say, current, manager };
             follow_hangups(&mut group, reloader, &reloads)?;
         }
         Ok(Self { group, cores: router.cores, parts, telling: Telling { active, log: handle, reloads } })
@@ -137,6 +146,8 @@ impl Running {
         let mut next_watch = limits.every;
         let Self { group, cores, parts, telling } = &mut self;
         group.engines_mut().iter_mut().try_for_each(|engine| limits.publish(engine))?;
+        let mut heartbeat = limits.ready(start);
+        let every = every.min(heartbeat.look());
         let describe = |part: &Arc<Mutex<Part>>| {
             let part = Arc::clone(part);
             move |host: &mut Host, now: Instant| lock(&part).describe(host, now, now.since(start))
@@ -147,7 +158,11 @@ impl Running {
             let interval = next_watch.filter(|at| elapsed >= *at).map(|_| Occasion::Interval);
             let occasion = limits.take_request().or(interval);
             let attempts = if occasion == Some(Occasion::Request) { ATTEMPTS } else { 1 };
-            let Some(each) = (0..attempts).find_map(|_| reports.collect()) else { return };
+            let each = (0..attempts).find_map(|_| reports.collect());
+            if reports.are_current() {
+                heartbeat.beat(clock.now());
+            }
+            let Some(each) = each else { return };
             if let Some(occasion) = occasion {
                 next_watch = limits.every.map(|every| elapsed + every);
                 watch(occasion, &telling.together(cores, each));
@@ -279,6 +294,7 @@ struct Reloader {
     say: Say,
     /// The tables that the hosts have, or will have after their pending messages.
     current: Arc<Tables>,
+    manager: Option<&'static Manager>,
 }
 
 fn follow_hangups(
@@ -297,6 +313,7 @@ fn follow_hangups(
     let reloads = Arc::clone(reloads);
     thread::Builder::new().name("reload".to_owned()).spawn(move || {
         for () in asked {
+            reloader.manager.iter().for_each(|manager| manager.reloading());
             match reloader.read() {
                 Ok((tables, summary)) => {
                     reloader.replace(tables, &remote);
@@ -308,6 +325,7 @@ fn follow_hangups(
                     (reloader.say)(&format!("{why}; all stays as it was"));
                 }
             }
+            reloader.manager.iter().for_each(|manager| manager.ready());
         }
     })?;
     Ok(())

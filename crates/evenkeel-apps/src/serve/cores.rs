@@ -65,8 +65,11 @@ impl Running {
     /// Serves within limits. Returns the time that it took.
     fn run(&mut self, limits: Limits, news: &mut impl FnMut(News<'_>)) -> Result<Duration, SetupError> {
         let Self { group, cores, services, clock } = self;
+        limits.leave_root()?;
         group.engines_mut().iter_mut().try_for_each(|engine| limits.publish(engine))?;
         let start = clock.now();
+        let mut heartbeat = limits.ready(start);
+        let looks = heartbeat.look();
         let describes = group.engines().iter().zip(&*services).map(|(engine, services)| {
             let (services, observer) = (Arc::clone(services), engine.observer());
             move |host: &mut Host, now: Instant| services.report(host, &observer, now.since(start))
@@ -77,15 +80,21 @@ impl Running {
         let beside = || {
             let elapsed = clock.now().since(start);
             let interval = next.filter(|at| elapsed >= *at).map(|_| Occasion::Interval);
-            let Some(occasion) = limits.take_request().or(interval) else { return };
-            next = limits.every.map(|every| elapsed + every);
-            let attempts = if occasion == Occasion::Request { ATTEMPTS } else { 1 };
-            if let Some(each) = (0..attempts).find_map(|_| reports.collect()) {
-                together(cores, each).iter().for_each(|served| news(News::Glance(occasion, served)));
+            let occasion = limits.take_request().or(interval);
+            if occasion.is_none() && clock.now() < heartbeat.next() {
+                return;
             }
+            let attempts = if occasion == Some(Occasion::Request) { ATTEMPTS } else { 1 };
+            let each = (0..attempts).find_map(|_| reports.collect());
+            if reports.are_current() {
+                heartbeat.beat(clock.now());
+            }
+            let (Some(occasion), Some(each)) = (occasion, each) else { return };
+            next = limits.every.map(|every| elapsed + every);
+            together(cores, each).iter().for_each(|served| news(News::Glance(occasion, served)));
         };
         let wake: Vec<_> = limits.reports.iter().map(|reports| reports.event().fd()).collect();
-        let every = limits.every.unwrap_or(Duration::MAX);
+        let every = limits.every.unwrap_or(Duration::MAX).min(looks);
         let is_over =
             |index: usize, _: &Host| services.get(index).is_some_and(|it: &Arc<Services>| it.ended());
         group.run_beside(cores, end, is_over, every, &wake, beside)?;

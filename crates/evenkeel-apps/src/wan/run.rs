@@ -16,6 +16,7 @@ use super::links::{Followed, open};
 use super::report::Report;
 use crate::host_setup::{Limits, Occasion};
 use crate::link_plan::Link;
+use crate::supervised::Manager;
 
 /// The links and options of an emulator between devices.
 #[derive(Debug, Clone)]
@@ -76,7 +77,7 @@ pub fn run(
     mut watch: impl FnMut(Occasion, &Report),
 ) -> Result<Report, WanError> {
     wan.check()?;
-    let changing = Changing::new(reread, say)?;
+    let changing = Changing { manager: limits.manager(), ..Changing::new(reread, say)? };
     let (stop, clock) = (Stop::on_signals()?, Clock::start());
     let mut beside = Beside { followed: Vec::new(), changes: DeviceChanges::open()?, changing, say };
     let mut emulator =
@@ -86,6 +87,7 @@ pub fn run(
         beside.followed.push(Followed::new(link, &*device));
         emulator.take_device(port, device)?;
     }
+    limits.leave_root()?;
     beside.complain();
     began();
     say(&format!("between {} and {}", wan.links[0].name, wan.links[1].name));
@@ -103,6 +105,7 @@ pub fn run(
             let ran = emulator.run(end, stop, |_| unwatched.load(Ordering::Acquire));
             ran.map(|()| emulator.report(true))
         })?;
+        let mut heartbeat = limits.ready(clock.now());
         halt.watch(beside.changes.fd());
         beside.changing.hangup.iter().for_each(|hangup| _ = halt.watch(hangup.fd()));
         limits.reports.iter().for_each(|reports| _ = halt.watch(reports.event().fd()));
@@ -114,7 +117,7 @@ pub fn run(
             let mut next = limits.every.map_or(Instant::NEVER, |every| clock.now() + every);
             while !over.load(Ordering::Acquire) {
                 // The emulator receives the signal, and wakes this thread when it has ended.
-                halt.until(&clock, next)?;
+                halt.until(&clock, next.min(heartbeat.next()))?;
                 beside.follow(&remote)?;
                 beside.changing.look(&remote);
                 let interval = limits.every.filter(|_| clock.now() >= next);
@@ -123,6 +126,9 @@ pub fn run(
                 if let Some(occasion) = occasion {
                     let report = remote.report(occasion == Occasion::Request);
                     report.iter().for_each(|report| watch(occasion, report));
+                }
+                if clock.now() >= heartbeat.next() && remote.report(false).is_some() {
+                    heartbeat.beat(clock.now());
                 }
             }
             Ok(())
@@ -148,6 +154,8 @@ pub(super) struct Changing<'a> {
     hangup: Option<&'static EventFd>,
     reread: Option<Reread<'a>>,
     say: fn(&str),
+    /// The service manager, which follows this.
+    manager: Option<&'static Manager>,
 }
 
 impl<'a> Changing<'a> {
@@ -155,7 +163,7 @@ impl<'a> Changing<'a> {
     /// process takes SIGHUP as a signal to end.
     pub(super) fn new(reread: Option<Reread<'a>>, say: fn(&str)) -> io::Result<Self> {
         let hangup = if reread.is_some() { Some(hangup_events()?) } else { None };
-        Ok(Self { hangup, reread, say })
+        Ok(Self { hangup, reread, say, manager: None })
     }
 
     /// Reads and applies the settings, if SIGHUP has come. Needs a system call.
@@ -163,6 +171,7 @@ impl<'a> Changing<'a> {
         if !self.hangup.is_some_and(EventFd::take) {
             return;
         }
+        self.manager.iter().for_each(|manager| manager.reloading());
         match self.reread.as_mut().map(|reread| reread()) {
             Some(Ok((directions, lines))) => {
                 emulator.change(directions);
@@ -171,6 +180,7 @@ impl<'a> Changing<'a> {
             Some(Err(why)) => (self.say)(&format!("{why}; all stays as it was")),
             None => {}
         }
+        self.manager.iter().for_each(|manager| manager.ready());
     }
 }
 

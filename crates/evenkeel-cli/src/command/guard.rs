@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use evenkeel::raw::kernel::GuardOptions;
+use evenkeel::raw::privilege::CapabilitySet;
 use evenkeel_apps::guard::{self, GuardError, Guarded, Port};
 use evenkeel_apps::host_setup::Occasion;
 use evenkeel_apps::quantity::{count, three_digits};
@@ -11,6 +12,7 @@ use evenkeel_apps::quantity::{count, three_digits};
 use crate::failure::Failure;
 use crate::manual::guide::{Block, Example, Group, Guide, Section};
 use crate::manual::texts;
+use crate::supervision::{self, ServiceArguments};
 use crate::terminal::{self, Progress};
 use crate::{published, quantity};
 
@@ -33,6 +35,8 @@ pub(crate) struct Arguments {
     /// Stop after TIME, such as 10s [default: at Ctrl-C].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     duration: Option<Duration>,
+    #[command(flatten)]
+    service: ServiceArguments,
     /// Report progress every TIME.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::period)]
     stats_interval: Duration,
@@ -44,7 +48,7 @@ pub(crate) struct Arguments {
 pub(crate) const GUIDE: Guide = Guide {
     groups: &[
         Group { heading: "Guard", first: &["port", "dry_run"], others: &[] },
-        Group { heading: "Run", first: &["duration"], others: &[] },
+        Group { heading: "Run", first: &["duration"], others: &["user"] },
         Group { heading: "Output", first: &["json"], others: &["stats_interval"] },
     ],
     sections: &[Section {
@@ -74,9 +78,10 @@ pub(crate) const GUIDE: Guide = Guide {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = GuardOptions { ports: arguments.port.clone(), counts_only: arguments.dry_run };
+    arguments.service.begin(CapabilitySet::empty())?;
     let limits = published::limits(arguments.duration, Some(arguments.stats_interval))?;
     let mut progress = if arguments.json { Progress::silent() } else { Progress::new() };
-    let began = || terminal::say(&began(arguments));
+    let began = || supervision::say(&began(arguments));
     let guarded =
         guard::run(
             arguments.interfaces.clone(),

@@ -15,6 +15,7 @@ use evenkeel_apps::host_setup::HostSetup;
 use super::Place;
 use crate::failure::Failure;
 use crate::receiving::Receiving;
+use crate::supervision::ServiceArguments;
 use crate::{address, quantity, suggest};
 
 /// Arguments that give the place of a host and the length of its run.
@@ -46,6 +47,8 @@ pub(crate) struct HostArguments {
     /// Stop after TIME, such as 10s [default: at Ctrl-C; on cable after 5s].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     pub(crate) duration: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) service: ServiceArguments,
     /// Write every incoming and outgoing frame to a capture file; not on cable.
     #[arg(long, value_name = "FILE.pcapng")]
     dump: Option<PathBuf>,

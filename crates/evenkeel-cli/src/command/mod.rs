@@ -27,7 +27,7 @@ use evenkeel::raw::wire::{IpAddress, IpCidr};
 use evenkeel_apps::host_setup::DeviceSetup;
 
 use crate::failure::Failure;
-use crate::terminal;
+use crate::supervision;
 
 /// The place a command's host is attached to: an in-memory cable or a device.
 enum Place {
@@ -91,7 +91,7 @@ fn place(
         LinkSpec::Device(device) => {
             let kernel_addresses = kernel_addresses.to_vec();
             let (device, mac, dump) = (device.clone(), mac.unwrap_or_default(), dump.cloned());
-            Ok(Place::Device(DeviceSetup { device, kernel_addresses, mac, dump, say: terminal::say }))
+            Ok(Place::Device(DeviceSetup { device, kernel_addresses, mac, dump, say: supervision::say }))
         }
     }
 }

@@ -8,6 +8,7 @@ use clap::Args;
 use evenkeel::raw::capture::{Expression, Row, Target, stdout_takes_a_capture};
 use evenkeel::raw::device::{DeviceSpec, LISTEN_BYTES, LinkSpec, SpecError, devices_to_listen_to};
 use evenkeel::raw::host::Config;
+use evenkeel::raw::privilege::CapabilitySet;
 use evenkeel::raw::wire::{IpAddress, IpEndpoint};
 use evenkeel_apps::blast::{Flood, HARDWARE};
 use evenkeel_apps::captures::lines::Lines;
@@ -24,6 +25,7 @@ use crate::manual::guide::{Block, Example, Group, Guide, Section};
 use crate::manual::texts;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
+use crate::supervision::{self, ServiceArguments};
 use crate::terminal::{self, Progress};
 use crate::{published, suggest};
 
@@ -92,6 +94,8 @@ pub(crate) struct Arguments {
     /// Stop after TIME, such as 10s [default: at Ctrl-C; on cable after 5s].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     duration: Option<Duration>,
+    #[command(flatten)]
+    service: ServiceArguments,
     /// Report progress every TIME.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::period)]
     stats_interval: Duration,
@@ -110,7 +114,7 @@ pub(crate) const GUIDE: Guide = Guide {
             others: &["file_time", "files"],
         },
         Group { heading: "Output", first: &["print", "json"], others: &["stats_interval"] },
-        Group { heading: "Run", first: &["count", "duration"], others: &[] },
+        Group { heading: "Run", first: &["count", "duration"], others: &["user"] },
         Group { heading: "Link", first: &["rate"], others: &["no_promiscuous", "queue", "ring"] },
     ],
     sections: &[
@@ -191,6 +195,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         ));
     }
     arguments.check_link()?;
+    arguments.service.begin(CapabilitySet::empty())?;
     let setup = arguments.setup()?;
     let mut reporter = Reporter::new(arguments);
     let monitored = arguments.monitor(setup, |news| reporter.on_news(news))?;
@@ -392,7 +397,7 @@ impl<'a> Reporter<'a> {
         }
         match news {
             News::Writable(change) => super::capture::show(change),
-            News::Listening(names) => eprintln!("evenkeel: listening on {}", names.join(", ")),
+            News::Listening(names) => supervision::say(&format!("listening on {}", names.join(", "))),
             // The error is ignored: if the reader has gone, the final report fails, too.
             News::Report(monitored) => drop(self.arguments.print(&monitored)),
             News::Glance(_) if self.quiet => {}

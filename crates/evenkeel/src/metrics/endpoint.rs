@@ -33,13 +33,21 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Opens the socket of this process, named for its PID: in `$XDG_RUNTIME_DIR/evenkeel`, or as root
-    /// without that variable in `/run/evenkeel`. `program` is the name of the program.
+    /// Opens the socket of this process, named for its PID: in `$XDG_RUNTIME_DIR/evenkeel`, in the
+    /// `$RUNTIME_DIRECTORY` of a service, or as root in `/run/evenkeel`, whichever can be written first.
+    /// `program` is the name of the program.
     ///
     /// # Errors
     /// If there is no such place, or the process may open no more descriptors or threads.
     pub fn open(program: &str) -> io::Result<Self> {
-        Self::open_at(place::create()?, program)
+        let mut failed = io::ErrorKind::NotFound.into();
+        for directory in place::own() {
+            match place::create(&directory).and_then(|path| Self::open_at(path, program)) {
+                Ok(endpoint) => return Ok(endpoint),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
     }
 
     /// Opens a socket at `path`, in a directory that should be closed to others. Replaces a socket that a

@@ -31,7 +31,7 @@ pub use endpoint::Endpoint;
 pub use interface::{Device, Interface, KernelDrops};
 pub use owned::{Process, Socket};
 #[cfg(feature = "json")]
-pub use place::{Published, Unreadable, fetch, fetch_at, running};
+pub use place::{Published, Unreadable, fetch, fetch_at, prepare_for_user, running};
 pub(crate) use reader::publish;
 pub use reader::{NoSnapshot, Reader};
 pub use snapshot::{Dropped, Frames, Snapshot};

@@ -1,12 +1,13 @@
 //! The place where processes serve their snapshots, and the side that reads them.
 //!
-//! Each process has a Unix socket, whose name is its PID, in `evenkeel` below `$XDG_RUNTIME_DIR`. Root
-//! without that variable uses `/run/evenkeel`. The directory and the sockets are for their owner alone.
+//! Each process has a Unix socket, whose name is its PID, in `evenkeel` below `$XDG_RUNTIME_DIR`. A service
+//! without that variable uses `$RUNTIME_DIRECTORY`, and root `/run/evenkeel`. A process of root's that became
+//! another user has a directory below that. The directories and the sockets are for their owner and root.
 
 use std::fmt;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, chown};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -82,22 +83,61 @@ fn session() -> Option<PathBuf> {
     directory.is_absolute().then(|| directory.join(NAME))
 }
 
-/// Returns root's directory, if this process is root's.
-fn system() -> Option<PathBuf> {
-    rustix::process::geteuid().is_root().then(|| Path::new(SYSTEM).join(NAME))
+/// Returns the directory that a service manager has made for this process, if it has.
+fn service() -> Option<PathBuf> {
+    let all = std::env::var("RUNTIME_DIRECTORY").ok()?;
+    all.split(':').next().filter(|first| first.starts_with('/')).map(PathBuf::from)
 }
 
-/// Creates the directory of this process's socket if it does not exist. Returns the path of the socket.
+/// Returns root's directory, or for other users the one that root has made for them there.
+fn system() -> PathBuf {
+    let root = Path::new(SYSTEM).join(NAME);
+    match rustix::process::geteuid() {
+        user if user.is_root() => root,
+        user => root.join(of_user(user.as_raw())),
+    }
+}
+
+fn of_user(user: u32) -> String {
+    format!("user-{user}")
+}
+
+/// Returns the directories in which this process may have its socket. The first that it may write is used.
+pub(super) fn own() -> impl Iterator<Item = PathBuf> {
+    [session(), service(), Some(system())].into_iter().flatten()
+}
+
+/// Returns all directories in which this process looks for sockets: for root those of other users, too.
+fn all() -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = own().collect();
+    if rustix::process::geteuid().is_root() {
+        let entries = fs::read_dir(system()).into_iter().flatten().flatten();
+        all.extend(entries.map(|entry| entry.path()).filter(|path| path.is_dir()));
+    }
+    all
+}
+
+/// Creates a directory of sockets if it does not exist. Returns the path of this process's socket.
 ///
 /// # Errors
-/// If there is no place for the socket, or the directory cannot be created.
-pub(super) fn create() -> io::Result<PathBuf> {
-    let directory = session().or_else(system).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::NotFound, "XDG_RUNTIME_DIR is not set, and this is not root")
-    })?;
-    DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-    sweep(&directory);
+/// If the directory cannot be created.
+pub(super) fn create(directory: &Path) -> io::Result<PathBuf> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    sweep(directory);
     Ok(directory.join(std::process::id().to_string()))
+}
+
+/// Makes the directory for the socket of a process of root's that is going to become `user`.
+///
+/// # Errors
+/// This process is not root's, or the directory cannot be created.
+pub fn prepare_for_user(user: u32) -> io::Result<()> {
+    let root = system();
+    let directory = root.join(of_user(user));
+    DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+    // Others may pass through it, and see no names.
+    fs::set_permissions(&root, Permissions::from_mode(0o711))?;
+    chown(&directory, Some(user), None)
 }
 
 /// Removes the sockets of processes that were killed. A process of another PID namespace may be alive, so the
@@ -119,8 +159,7 @@ fn numbers(directory: &Path) -> impl Iterator<Item = u32> + use<> {
 /// its socket, and [`fetch`] says so.
 #[must_use]
 pub fn running() -> Vec<u32> {
-    let places = [session(), system()].into_iter().flatten();
-    let mut all: Vec<u32> = places.flat_map(|place| numbers(&place)).collect();
+    let mut all: Vec<u32> = all().iter().flat_map(|place| numbers(place)).collect();
     all.sort_unstable();
     all.dedup();
     all
@@ -131,9 +170,8 @@ pub fn running() -> Vec<u32> {
 /// # Errors
 /// [`Unreadable`]
 pub fn fetch(pid: u32) -> Result<Published, Unreadable> {
-    let places = [session(), system()].into_iter().flatten();
     let mut why = Unreadable::NoProcess;
-    for place in places {
+    for place in all() {
         match connect(&place.join(pid.to_string())) {
             Ok(stream) => return read(stream),
             Err(Unreadable::NoProcess) => {}

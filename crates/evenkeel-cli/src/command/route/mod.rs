@@ -29,6 +29,7 @@ use crate::manual::guide::{Block, Example, Group, Guide, Section};
 use crate::manual::texts;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
+use crate::supervision::{self, ServiceArguments};
 use crate::{published, suggest, terminal};
 
 /// Route and screen IPv4 and IPv6 packets between links.
@@ -118,6 +119,8 @@ pub(crate) struct Arguments {
     /// Stop after TIME, such as 10s [default: at Ctrl-C; on cable after 300ms at each rate].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     duration: Option<Duration>,
+    #[command(flatten)]
+    service: ServiceArguments,
     /// Print counters to standard error every TIME, such as 1s.
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     stats_interval: Option<Duration>,
@@ -153,7 +156,7 @@ pub(crate) const GUIDE: Guide = Guide {
             first: &["rate"],
             others: &["forward_nice", "output_queue", "transmit"],
         },
-        Group { heading: "Run", first: &["duration"], others: &[] },
+        Group { heading: "Run", first: &["duration"], others: &["user"] },
         Group { heading: "Output", first: &["json"], others: &["stats_interval", "capture"] },
     ],
     sections: &[
@@ -242,12 +245,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut live = describe::Live::new(arguments.stats_interval);
     let every = arguments.stats_interval.or_else(|| live.is_seen().then_some(LIVE));
+    let kept = arguments.link.iter().map(|link| supervision::to_reopen(&link.device));
+    arguments.service.begin(kept.collect())?;
     let limits = published::limits(arguments.duration, every)?;
     let reread = arguments.has_files().then(|| {
         let again = arguments.clone();
         Box::new(move || again.read_again()) as Reread
     });
-    let say = Arc::new(terminal::say);
+    let say = Arc::new(supervision::say);
     let routed = running::run(router, limits, reread, say, |occasion, routed| match occasion {
         Occasion::Interval => live.show(routed),
         Occasion::Request => {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use evenkeel::raw::device::DeviceSpec;
 use evenkeel::raw::kernel::allow_descriptors;
+use evenkeel::raw::privilege::CapabilitySet;
 use evenkeel_apps::file_service::{self, FilesServed, Listen, News, OnHost, ServeError, Serving};
 use evenkeel_apps::host_setup::{DeviceSetup, HostSetup, Occasion};
 use evenkeel_apps::http::files::{AccessLog, Report, Settings, Tls, TlsError};
@@ -23,7 +24,7 @@ use crate::command::hosting::HostArguments;
 use crate::command::{Place, account, capture};
 use crate::failure::Failure;
 use crate::receiving::Receiving;
-use crate::{address, published, quantity, terminal};
+use crate::{address, published, quantity, supervision, terminal};
 
 /// The ports of HTTP and of HTTPS.
 const PORTS: [u16; 2] = [80, 443];
@@ -151,6 +152,7 @@ impl FileArguments {
             setup
         });
         let device = if self.kernel_sockets { None } else { Some(Self::device(host)?) };
+        host.service.begin(CapabilitySet::empty())?;
         let serving = self.serving(timeout)?;
         self.allow_descriptors();
         let place = self.at(host, host_setup.as_ref(), serving.tls.is_some())?;
@@ -158,9 +160,11 @@ impl FileArguments {
         let limits = published::limits(host.duration, telling.every(host.stats_interval))?;
         let print = |served: &FilesServed| print(&Output { place: &place, served }, host.json);
         let news = |news: News<'_>| match news {
-            News::Started(addresses) => eprintln!("{}", started(&place, host_setup.as_ref(), addresses)),
-            News::Reloaded(Ok(())) => terminal::say("the certificate was read again"),
-            News::Reloaded(Err(error)) => terminal::say(&format!("{error}; the former certificate stays")),
+            News::Started(addresses) => {
+                supervision::say(&started(&place, host_setup.as_ref(), addresses));
+            },
+            News::Reloaded(Ok(())) => supervision::say("the certificate was read again"),
+            News::Reloaded(Err(error)) => supervision::say(&format!("{error}; the former certificate stays")),
             News::Glance(Occasion::Request, served) => {
                 // The error is ignored: if the reader has gone, the final report fails, too.
                 let _ = print(served);
@@ -293,7 +297,7 @@ fn started(place: &At, setup: Option<&HostSetup>, addresses: &[SocketAddr]) -> S
     };
     let urls: Vec<String> = addresses.iter().flat_map(url).collect();
     let link = if setup.is_some() { &place.link } else { "the kernel's sockets" };
-    format!("evenkeel: serving {} at {}, on {link}", place.root, urls.join(" and "))
+    format!("serving {} at {}, on {link}", place.root, urls.join(" and "))
 }
 
 fn print(output: &Output<'_>, json: bool) -> Result<(), Failure> {

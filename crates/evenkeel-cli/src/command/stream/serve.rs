@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use evenkeel::raw::privilege::CapabilitySet;
 use evenkeel::raw::tcp::ListenerConfig;
 use evenkeel::raw::wire::IpEndpoint;
 use evenkeel_apps::counters::HostCounters;
@@ -20,7 +21,7 @@ use crate::command::{Place, account};
 use crate::failure::Failure;
 use crate::receiving::Receiving;
 use crate::sending::Sending;
-use crate::{published, terminal};
+use crate::{published, supervision, terminal};
 
 /// The most connections that may have sent data before their handshake is over, if Fast Open is wanted.
 pub(super) const FAST_OPEN_WAITING: u32 = 256;
@@ -107,6 +108,7 @@ pub(crate) struct Run<'a> {
 impl Run<'_> {
     /// Serves, reports progress, and prints the results.
     pub(crate) fn serve(self, service: impl Service + Clone + 'static) -> Result<(), Failure> {
+        self.host.service.begin(CapabilitySet::empty())?;
         let (mut setup, port) = (self.host.setup(self.receiving), self.port());
         self.streams.sending.apply(&mut setup.config);
         let host = self.host;
@@ -151,7 +153,7 @@ impl Run<'_> {
         let protocol = self.protocol().to_uppercase().replace('+', " and ");
         let addresses: Vec<_> = setup.addresses.iter().map(|cidr| cidr.address().to_string()).collect();
         let (port, addresses) = (self.port(), addresses.join(" and "));
-        format!("evenkeel: listening on {protocol} port {port} of {addresses}, at {link}")
+        format!("listening on {protocol} port {port} of {addresses}, at {link}")
     }
 
     fn run(
@@ -165,7 +167,7 @@ impl Run<'_> {
         let host = self.host;
         let every = telling.every(host.stats_interval);
         let news = |news: News<'_>| match news {
-            News::Started => eprintln!("{place}"),
+            News::Started => supervision::say(place),
             News::Glance(Occasion::Request, served) => {
                 telling.clear();
                 // The error is ignored: if the reader has gone, the final report fails, too.

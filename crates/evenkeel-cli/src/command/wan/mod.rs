@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
+use evenkeel::raw::privilege::CapabilitySet;
 use evenkeel_apps::host_setup::Occasion;
 use evenkeel_apps::link_plan::Link;
 use evenkeel_apps::text::read_text;
@@ -21,6 +22,7 @@ use super::config_file;
 use crate::failure::Failure;
 use crate::manual::guide::{Block, Example, Group, Guide, Section};
 use crate::manual::texts;
+use crate::supervision::{self, ServiceArguments};
 use crate::{published, quantity, suggest, terminal};
 use settings::{Both, Queue, Reorder, Share};
 
@@ -107,6 +109,8 @@ pub(crate) struct Arguments {
     /// Stop after TIME, such as 10s [default: at Ctrl-C; on cable after 3s].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     duration: Option<Duration>,
+    #[command(flatten)]
+    service: ServiceArguments,
     /// Print counters to standard error every TIME, such as 1s; not on cable.
     #[arg(long, value_name = "TIME", value_parser = quantity::period)]
     stats_interval: Option<Duration>,
@@ -133,7 +137,7 @@ pub(crate) const GUIDE: Guide = Guide {
         },
         Group { heading: "Links", first: &["link", "config"], others: &["offered"] },
         Group { heading: "Processor", first: &[], others: &["spin", "cpu", "realtime", "memory"] },
-        Group { heading: "Run", first: &["duration"], others: &[] },
+        Group { heading: "Run", first: &["duration"], others: &["user"] },
         Group { heading: "Output", first: &["json"], others: &["stats_interval"] },
     ],
     sections: &[
@@ -245,7 +249,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let wan = Wan { links, options: arguments.options(directions.clone())? };
     wan.check()?;
     let began_lines = lines(&names, &directions);
-    let began = || began_lines.iter().for_each(|line| terminal::say(line));
+    let began = || began_lines.iter().for_each(|line| supervision::say(line));
     let now = Now::new(directions);
     let reread = arguments.reread(&now, &Defaults::NONE, names);
     let print = |report: &Report| {
@@ -259,8 +263,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let mut live = describe::Live::new(arguments.stats_interval);
     let every = arguments.stats_interval.or_else(|| live.is_seen().then_some(LIVE));
+    let kept = wan.links.iter().map(|link| supervision::to_reopen(&link.device));
+    // The emulator's thread runs before others.
+    arguments.service.begin(kept.chain([CapabilitySet::SYS_NICE]).collect())?;
     let limits = published::limits(arguments.duration, every)?;
-    let report = wan::run(&wan, limits, reread, terminal::say, began, |occasion, report| match occasion {
+    let report = wan::run(&wan, limits, reread, supervision::say, began, |occasion, report| match occasion {
         Occasion::Interval => live.show(report),
         Occasion::Request => {
             live.clear();
