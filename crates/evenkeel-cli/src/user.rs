@@ -53,7 +53,8 @@ fn line_of<'a>(file: &'a str, name: &str) -> Option<Vec<&'a str>> {
 
 /// Returns the numbers of the groups that list a user.
 fn groups_of(groups: &str, name: &str) -> Vec<u32> {
-    let lists = |fields: &Vec<&str>| fields.get(3).is_some_and(|users| users.split(',').any(|user| user == name));
+    let lists =
+        |fields: &Vec<&str>| fields.get(3).is_some_and(|users| users.split(',').any(|user| user == name));
     let lines = groups.lines().map(|line| line.split(':').collect::<Vec<_>>());
     lines.filter(lists).filter_map(|fields| fields.get(2)?.parse().ok()).collect()
 }
@@ -64,7 +65,8 @@ mod tests {
 
     const USERS: &str = "root:x:0:0:root:/root:/bin/sh\nkeel:x:101:102::/:/bin/false\n\
                          7:x:900:900::/:/bin/false\n";
-    const GROUPS: &str = "root:x:0:\nkeel:x:102:\nadm:x:4:syslog,keel\nwww:x:33:keel\nkeelers:x:103:keelhaul\n";
+    const GROUPS: &str =
+        "root:x:0:\nkeel:x:102:\nadm:x:4:syslog,keel\nwww:x:33:keel\nkeelers:x:103:keelhaul\n";
 
     fn found(text: &str) -> Result<(u32, u32, Vec<u32>), String> {
         find(text, USERS, GROUPS).map(|Identity { user, group, others }| (user, group, others))

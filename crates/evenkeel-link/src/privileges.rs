@@ -106,7 +106,9 @@ mod tests {
             assert_eq!(field(thread, "Groups"), "65532");
             assert_eq!(field(thread, "NoNewPrivs"), "1");
         }
-        assert!(become_user(&Identity { user: 0, group: 0, others: vec![] }, CapabilitySet::empty()).is_err());
+        assert!(
+            become_user(&Identity { user: 0, group: 0, others: vec![] }, CapabilitySet::empty()).is_err()
+        );
         tell.send(()).unwrap();
         earlier.join().unwrap();
     }

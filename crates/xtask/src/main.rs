@@ -3,12 +3,14 @@
 //! `cargo xtask long` runs the long tier of tests: the papers' experiments, and everything else that takes
 //! minutes. `cargo test` runs the rest. `cargo xtask voice` finds docs that are hard to read, and
 //! `cargo xtask house` finds types that are too wide. `cargo xtask book` builds the book, and runs its pages.
-//! The others are about the crates that are published: `api`, `licences`, `oldest` and `package`.
+//! `cargo xtask dist` builds what users download. The others are about the crates that are published: `api`,
+//! `licences`, `oldest` and `package`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "commands talk to people")]
 
 mod api;
 mod book;
+mod dist;
 mod house;
 mod licences;
 mod metadata;
@@ -84,6 +86,8 @@ enum Task {
     /// Packages the published crates, builds a program outside the tree from the packages, and their
     /// documentation as docs.rs does
     Package,
+    /// Builds what users download into target/dist: a Debian package, a static program, and a container image
+    Dist(dist::Options),
 }
 
 fn main() -> ExitCode {
@@ -97,6 +101,7 @@ fn main() -> ExitCode {
         Task::Licences => status(licences::check(&root())),
         Task::Oldest => status(oldest::check(&root())),
         Task::Package => status(package::check(&root())),
+        Task::Dist(options) => status(dist::build(&root(), &options)),
     }
 }
 

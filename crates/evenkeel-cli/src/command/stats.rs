@@ -20,8 +20,8 @@ use crate::terminal;
 /// Print the figures of running commands: frames, drops, sockets, processes, and the use of the core.
 ///
 /// Every command that runs a host serves its figures on a socket for its own user, in
-/// $XDG_RUNTIME_DIR/evenkeel or, for root without that variable, in /run/evenkeel. A command does no work for
-/// it while nobody asks. So do programs that open an Endpoint of the library.
+/// $XDG_RUNTIME_DIR/evenkeel or, for root and services without that variable, in /run/evenkeel. Root reads
+/// the figures of all services. A command does no work for it while nobody asks. So do programs that open an Endpoint of the library.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Print the figures of this process [default: of all of this user].
@@ -67,6 +67,7 @@ pub(crate) const GUIDE: Guide = Guide {
     files: &[
         ("$XDG_RUNTIME_DIR/evenkeel/PID", "The socket of a running command."),
         ("/run/evenkeel/PID", "The socket of a command that root runs without XDG_RUNTIME_DIR."),
+        ("/run/evenkeel/user-UID/PID", "The socket of a command that root runs with --user."),
     ],
     see_also: &["monitor", "schema"],
     ..Guide::EMPTY

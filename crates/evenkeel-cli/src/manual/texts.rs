@@ -43,7 +43,8 @@ pub(crate) const PEER_ADDRESSES: Group =
     Group { heading: "Addresses", first: &["to", "from", "kernel_address"], others: &["gateway", "mac"] };
 
 /// The end of a run that lasts until Ctrl-C unless it is limited.
-pub(crate) const RUN: Group = Group { heading: "Run", first: &["duration"], others: &["count", "cores", "user"] };
+pub(crate) const RUN: Group =
+    Group { heading: "Run", first: &["duration"], others: &["count", "cores", "user"] };
 
 /// The output of a command that runs a host.
 pub(crate) const HOST_OUTPUT: Group =

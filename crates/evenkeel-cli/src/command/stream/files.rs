@@ -162,7 +162,7 @@ impl FileArguments {
         let news = |news: News<'_>| match news {
             News::Started(addresses) => {
                 supervision::say(&started(&place, host_setup.as_ref(), addresses));
-            },
+            }
             News::Reloaded(Ok(())) => supervision::say("the certificate was read again"),
             News::Reloaded(Err(error)) => supervision::say(&format!("{error}; the former certificate stays")),
             News::Glance(Occasion::Request, served) => {

@@ -267,14 +267,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     // The emulator's thread runs before others.
     arguments.service.begin(kept.chain([CapabilitySet::SYS_NICE]).collect())?;
     let limits = published::limits(arguments.duration, every)?;
-    let report = wan::run(&wan, limits, reread, supervision::say, began, |occasion, report| match occasion {
-        Occasion::Interval => live.show(report),
-        Occasion::Request => {
-            live.clear();
-            // The error is ignored: if the reader has gone, the final report fails, too.
-            let _ = print(report);
-        }
-    })?;
+    let report =
+        wan::run(&wan, limits, reread, supervision::say, began, |occasion, report| match occasion {
+            Occasion::Interval => live.show(report),
+            Occasion::Request => {
+                live.clear();
+                // The error is ignored: if the reader has gone, the final report fails, too.
+                let _ = print(report);
+            }
+        })?;
     live.clear();
     print(&report)?;
     balanced(&report)
