@@ -74,3 +74,26 @@ impl<R: Clone + Send + 'static> Reports<R> {
         self.seen.iter().all(|seen| !seen.asked)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may fail")]
+mod tests {
+    use evenkeel::raw::host::Config;
+    use evenkeel::raw::receive::Architecture;
+    use evenkeel::raw::time::Clock;
+    use evenkeel::{Engine, Group};
+
+    use super::*;
+
+    #[test]
+    fn a_host_that_does_not_run_is_not_current() {
+        let host = Host::new(Config::of(Architecture::SoftLrp)).unwrap();
+        let clock = Clock::start();
+        let mut group = Group::new(vec![Engine::new(host, clock).unwrap()]).unwrap();
+        let mut reports = Reports::new(group.remote(), [|_: &mut Host, _| ()]);
+        assert!(reports.collect().is_none() && !reports.are_current(), "nobody runs the host");
+        let until = clock.now() + Duration::from_millis(50);
+        group.engines_mut().iter_mut().for_each(|engine| _ = engine.run(until, |_| false).unwrap());
+        assert!(reports.collect().is_some() && reports.are_current(), "it has answered meanwhile");
+    }
+}

@@ -31,6 +31,14 @@ impl ServiceArguments {
         let _ = SUPERVISED.set(Supervised { manager: manager()?, user });
         Ok(())
     }
+
+    /// Refuses a user for a demonstration in memory, which needs no privileges that it could leave.
+    pub(crate) fn refuse_user(&self) -> Result<(), Failure> {
+        match self.user {
+            Some(_) => Err(Failure::Usage("cable needs no root that --user could leave".to_owned())),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Prepares this process for becoming `user`.

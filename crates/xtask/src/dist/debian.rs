@@ -40,8 +40,9 @@ impl Package<'_> {
         self.control(&tree, &architecture, &depends)?.write(&stage.join("DEBIAN"))?;
         let name = format!("evenkeel_{}_{architecture}.deb", self.debian_version());
         let path = dist.join(name);
-        let path_text = path.display().to_string();
-        output(&scratch.0, "dpkg-deb", &["--root-owner-group", "--build", "-Zxz", "stage", &path_text])?;
+        output(&scratch.0, "dpkg-deb", &["--root-owner-group", "--build", "-Zxz", "stage", "deb"])?;
+        // A package that is there is whole.
+        fs::copy(scratch.0.join("deb"), &path)?;
         Ok(path)
     }
 
@@ -69,6 +70,8 @@ impl Package<'_> {
         }
         tree.add_all("lib/systemd/system", &packaging.join("systemd"))?;
         tree.add_all("etc/default", &packaging.join("default"))?;
+        let overrides = fs::read(packaging.join("debian/lintian-overrides"))?;
+        tree.add("usr/share/lintian/overrides/evenkeel", overrides);
         let doc = "usr/share/doc/evenkeel";
         tree.add(format!("{doc}/copyright"), fs::read(packaging.join("debian/copyright"))?);
         for (from, name) in
@@ -156,6 +159,7 @@ mod tests {
             "/usr/share/doc/evenkeel/changelog.gz",
             "/usr/share/doc/evenkeel/copyright",
             "/usr/share/fish/vendor_completions.d/evenkeel.fish",
+            "/usr/share/lintian/overrides/evenkeel",
             "/usr/share/man/man1/evenkeel.1.gz",
             "/usr/share/zsh/vendor-completions/_evenkeel",
         ]

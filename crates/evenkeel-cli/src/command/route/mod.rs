@@ -237,6 +237,7 @@ const LIVE: Duration = Duration::from_secs(1);
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (arguments, file) = complete(arguments)?;
     if arguments.place.is_some() {
+        arguments.service.refuse_user()?;
         return cable::run(&arguments, &file);
     }
     let router = arguments.router(&file)?;

@@ -235,6 +235,7 @@ impl Defaults {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let arguments = &arguments.complete()?;
     if arguments.place.is_some() {
+        arguments.service.refuse_user()?;
         return arguments.on_cable();
     }
     if arguments.offered.is_some() {
