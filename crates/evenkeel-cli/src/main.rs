@@ -21,7 +21,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use command::{
-    blast, completions, demo, guard, help, lab, load, man, monitor, route, schema, serve, stats, stream, wan,
+    blast, completions, demo, doctor, guard, help, lab, load, man, monitor, route, schema, serve, stats,
+    stream, wan,
 };
 use failure::Failure;
 use manual::brief::brief;
@@ -56,6 +57,7 @@ enum Command {
     Blast(blast::Arguments),
     Load(Box<load::Arguments>),
     Monitor(monitor::Arguments),
+    Doctor(doctor::Arguments),
     Guard(guard::Arguments),
     Route(Box<route::Arguments>),
     Wan(Box<wan::Arguments>),
@@ -94,6 +96,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Blast(arguments) => blast::run(&arguments),
         Command::Load(arguments) => load::run(&arguments),
         Command::Monitor(arguments) => monitor::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Guard(arguments) => guard::run(&arguments),
         Command::Route(arguments) => route::run(&arguments),
         Command::Wan(arguments) => wan::run(&arguments),

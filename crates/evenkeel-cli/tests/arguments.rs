@@ -253,6 +253,7 @@ fn help_teaches() {
         &["blast"],
         &["load"],
         &["monitor"],
+        &["doctor"],
         &["guard"],
         &["route"],
         &["wan"],

@@ -15,8 +15,7 @@ use crate::xdp::Features;
 const ETH_FLAG_LRO: u32 = 1 << 15;
 
 /// The facts about a network device. A fact that the kernel or the driver does not report is `None`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceFacts {
     /// The kernel's index of the device.
     pub index: u32,
@@ -46,7 +45,6 @@ pub struct DeviceFacts {
 
 /// An XDP program at a network device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct XdpProgram {
     /// The kernel's number of the program.
     pub id: u32,

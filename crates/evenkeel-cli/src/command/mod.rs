@@ -6,6 +6,7 @@ mod capture;
 pub(crate) mod completions;
 mod config_file;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod guard;
 pub(crate) mod help;
 mod hosting;

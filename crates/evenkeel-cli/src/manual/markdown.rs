@@ -19,6 +19,7 @@ const GUIDES: [(&str, &str); 12] = [
     ("load", "load"),
     ("monitor", "monitor"),
     ("route", "route"),
+    ("doctor", "doctor"),
     ("guard", "guard"),
     ("wan", "wan"),
     ("lab run", "lab"),

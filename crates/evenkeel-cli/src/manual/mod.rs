@@ -11,7 +11,9 @@ pub(crate) mod texts;
 use clap::{Arg, Command};
 
 use crate::command::stream::{http, send};
-use crate::command::{blast, completions, demo, guard, lab, load, monitor, route, schema, serve, stats, wan};
+use crate::command::{
+    blast, completions, demo, doctor, guard, lab, load, monitor, route, schema, serve, stats, wan,
+};
 use guide::{Block, Example, Group, Guide, Section};
 
 /// The guide to the program as a whole.
@@ -20,7 +22,11 @@ const PROGRAM: Guide = Guide {
         Group { heading: "Experiments", first: &["demo", "lab"], others: &[] },
         Group { heading: "Servers", first: &["echo", "sink", "http"], others: &[] },
         Group { heading: "Generators", first: &["send", "blast", "load"], others: &[] },
-        Group { heading: "Networks", first: &["guard", "monitor", "route", "wan"], others: &["stats"] },
+        Group {
+            heading: "Networks",
+            first: &["doctor", "guard", "monitor", "route", "wan"],
+            others: &["stats"],
+        },
         Group { heading: "Help", first: &[], others: &["help", "man", "completions", "schema"] },
     ],
     sections: &[
@@ -112,6 +118,7 @@ const GUIDES: [(&str, &Guide); 20] = [
     ("blast", &blast::GUIDE),
     ("load", &load::GUIDE),
     ("monitor", &monitor::GUIDE),
+    ("doctor", &doctor::GUIDE),
     ("guard", &guard::GUIDE),
     ("route", &route::GUIDE),
     ("wan", &wan::GUIDE),
