@@ -47,7 +47,8 @@ pub(crate) const PAYLOAD: usize = 18;
 /// The command that failed, and why.
 pub(crate) fn set_up() -> Result<(), String> {
     let cpu = cpu::cpus().get(1).copied().unwrap_or(0);
-    let (sending, kernel) = (GENERATOR_MAC.to_string(), KERNEL_MAC.to_string());
+    // ip(8) wants colons.
+    let [sending, kernel] = [GENERATOR_MAC, KERNEL_MAC].map(|mac| mac.to_string().replace('-', ":"));
     let commands: [&[&str]; 7] = [
         &["ip", "link", "add", SENDING, "type", "veth", "peer", "name", SERVED],
         &["ip", "link", "set", SENDING, "address", &sending],
@@ -61,11 +62,18 @@ pub(crate) fn set_up() -> Result<(), String> {
     set(&[("queues/rx-0/rps_cpus", &format!("{:x}", 1_u64 << cpu))])
 }
 
-/// Writes settings of the service's device.
+/// Gives protocol input to a NAPI thread, which competes with the service as threads do.
 ///
 /// # Errors
 /// The command that failed, and why.
-pub(crate) fn set(settings: &[(&str, &str)]) -> Result<(), String> {
+pub(crate) fn use_napi_thread() -> Result<(), String> {
+    // A veth device has no NAPI without it, unless it has an XDP program.
+    execute(&["ethtool", "-K", SERVED, "gro", "on"])?;
+    set(&[("queues/rx-0/rps_cpus", "0"), ("threaded", "1")])
+}
+
+/// Writes settings of the service's device.
+fn set(settings: &[(&str, &str)]) -> Result<(), String> {
     // Only a mount of this namespace shows its devices.
     let mut script = "mount -t sysfs sysfs /sys".to_owned();
     for (file, value) in settings {

@@ -14,7 +14,8 @@ use common::{assert_described, command, evenkeel};
 use evenkeel_testing::{Program, Running, has_xdp, in_namespace, run, wait_for};
 use serde_json::Value;
 
-const PROGRAMS: [Program; 3] = [("ip", "iproute2"), ("unshare", "util-linux"), ("setpriv", "util-linux")];
+const PROGRAMS: [Program; 4] =
+    [("ip", "iproute2"), ("ethtool", "ethtool"), ("unshare", "util-linux"), ("setpriv", "util-linux")];
 
 /// Runs the doctor with a view of the devices of this network namespace, and `before` it a command.
 fn start(before: &str, arguments: &str) -> Output {
@@ -65,9 +66,12 @@ fn an_interface_is_described_as_it_was_set() {
         for name in ["dr0", "dr1"] {
             assert_eq!(verdict(&report, "state", name), ("good", "up, MTU 1500, driver veth"));
             assert_eq!(verdict(&report, "threaded-napi", name), ("could_be_better", "off: softirqs"));
+            let mend = format!("ethtool -K {name} gro on && echo 1 > /sys/class/net/{name}/threaded");
+            assert_eq!(find(&report, "threaded-napi", Some(name))["mend"], mend);
             assert_eq!(verdict(&report, "rps", name), ("good", "off"));
             assert_eq!(verdict(&report, "xdp-program", name), ("good", "none: the place is free"));
         }
+        run("ethtool -K dr0 gro on");
         let before = [
             set("1", "threaded"),
             set("1", "queues/rx-0/rps_cpus"),

@@ -152,7 +152,7 @@ checks! {
     Kernel NICE "cap-sys-nice" "Generators and wan --realtime are to run before ordinary threads.";
     Kernel TUN "tun" "tap: creates its device through it.";
     Kernel LIBPCAP "libpcap" "Filters of monitor are compiled by libpcap.";
-    Kernel NOFILE "nofile" "Each connection of a load generator or proxy on the kernel's sockets takes a descriptor.";
+    Kernel NOFILE "nofile" "Each connection on the kernel's sockets takes a descriptor.";
     Kernel MEMLOCK "memlock" "An AF_XDP queue locks up to 64 MiB of memory.";
     Kernel BUFFERS "socket-buffers" "A larger receive buffer bridges a longer pause of the server.";
     Kernel BACKLOG "backlog" "Frames steered to another core, and those of a veth pair, wait in this queue.";
@@ -163,13 +163,13 @@ checks! {
     Interface QUEUES "queues" "A flood spares flows that arrive by another receive queue.";
     Interface NATIVE_XDP "native-xdp" "Behind the driver, XDP sees a frame only after the kernel made a packet of it.";
     Interface PROGRAM "xdp-program" "An interface has one XDP program: xdp: and guard need the place.";
-    Interface THREADED "threaded-napi" "Protocol work in softirqs runs before every program; a NAPI thread competes as threads do.";
-    Interface RPS "rps" "RPS does protocol work in softirqs on these cores, before every program there: the classic livelock.";
+    Interface THREADED "threaded-napi" "Softirqs come before every program on their core; a NAPI thread competes as threads do.";
+    Interface RPS "rps" "Protocol work in softirqs comes before every program on these cores: the classic livelock.";
     Interface OFFLOADS "offloads" "LRO changes packets: drivers refuse XDP with it, and forwarding breaks.";
     Interface INTERRUPTS "interrupts" "A core that gets all interrupts does all of the network's work.";
     Interface DEFERRAL "deferral" "Deferred interrupts help busy polling; other programs wait for the timer.";
     Share CGROUP "cpu-group" "A group above its quota is stopped for the rest of each period.";
-    Share AUTOGROUP "autogroup" "All that one login starts shares one share, and nice counts inside it only: a busy neighbour starves a service.";
+    Share AUTOGROUP "autogroup" "All that one login starts has one share together, and nice counts inside it only.";
     Share REALTIME "real-time" "Without the limit a real-time thread that never halts takes its core from all others.";
     Trouble SOFTNET_DROPS "softnet-drops" "The kernel drops frames because a core's backlog is full.";
     Trouble SQUEEZES "time-squeezes" "The kernel interrupts its receive work although more frames wait.";

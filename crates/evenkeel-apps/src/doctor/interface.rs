@@ -35,7 +35,7 @@ pub(super) fn findings(files: &Files, name: &str, facts: &DeviceFacts) -> Vec<Fi
         program(name, facts),
         offloads(name, facts),
     ];
-    found.extend([threaded(&at), rps(&at), interrupts(&at), deferral(&at)]);
+    found.extend([threaded(&at, name, facts), rps(&at), interrupts(&at), deferral(&at)]);
     found.into_iter().map(|finding| finding.of_interface(name)).collect()
 }
 
@@ -128,13 +128,16 @@ fn offloads(name: &str, facts: &DeviceFacts) -> Finding {
     found.mended_by(format!("ethtool -K {name} lro off"))
 }
 
-fn threaded(at: &Place<'_>) -> Finding {
+fn threaded(at: &Place<'_>, name: &str, facts: &DeviceFacts) -> Finding {
+    // A veth device has NAPI only with GRO or an XDP program. Without, it refuses the setting.
+    let is_bare = facts.driver.as_deref() == Some("veth") && facts.gro == Some(false);
+    let first = if is_bare { format!("ethtool -K {name} gro on && ") } else { String::new() };
     at.check(Check::THREADED, "threaded", |source| {
         let is_threaded = at.files.number::<u32>(source)? != 0;
         let seen = if is_threaded { "on: NAPI threads" } else { "off: softirqs" };
         let found =
             Check::THREADED.finds(Verdict::good_if(is_threaded, Verdict::CouldBeBetter), seen, source);
-        Ok(found.mended_by(format!("echo 1 > {source}")))
+        Ok(found.mended_by(format!("{first}echo 1 > {source}")))
     })
 }
 

@@ -109,7 +109,7 @@ fn remedied(mut livelock: Livelock, progress: &mut impl FnMut(&str)) -> Livelock
     if let Ok(_guard) = Guard::attach(&[SERVED.to_owned()], &GuardOptions::default()) {
         livelock.guarded_pps = highest();
     }
-    if on_veth::set(&[("queues/rx-0/rps_cpus", "0"), ("threaded", "1")]).is_ok() {
+    if on_veth::use_napi_thread().is_ok() {
         livelock.threaded_pps = highest();
     }
     progress("remedies measured");

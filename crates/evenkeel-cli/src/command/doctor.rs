@@ -164,7 +164,7 @@ fn heading(finding: &Finding) -> String {
 /// Returns a finding: one line if it is good, and otherwise also why it matters, and the command.
 fn describe_one(finding: &Finding) -> String {
     let Finding { check, verdict, seen, source, why, mend, .. } = finding;
-    let mut text = format!("  {:<15}  {check}: {seen} ({source})\n", verdict.words());
+    let mut text = format!("  {:<15}  {check}: {seen} [{source}]\n", verdict.words());
     if *verdict != Verdict::Good {
         text.push_str(&format!("{:19}{why}\n", ""));
     }
@@ -206,9 +206,9 @@ mod tests {
             finding(Area::Kernel, "tun", Verdict::Good),
             finding(Area::Share, "autogroup", Verdict::Missing),
         ]));
-        let expected = "Share of processors\n  missing          autogroup: seen (source)\n                   It \
+        let expected = "Share of processors\n  missing          autogroup: seen [source]\n                   It \
                         matters.\n                   # mend it\n\nKernel, privileges and limits\n  good             \
-                        tun: seen (source)\n\n1 missing, 1 good\n";
+                        tun: seen [source]\n\n1 missing, 1 good\n";
         assert_eq!(text, expected);
     }
 
