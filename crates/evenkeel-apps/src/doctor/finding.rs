@@ -153,7 +153,7 @@ checks! {
     Kernel TUN "tun" "tap: creates its device through it.";
     Kernel LIBPCAP "libpcap" "Filters of monitor are compiled by libpcap.";
     Kernel NOFILE "nofile" "Each connection on the kernel's sockets takes a descriptor.";
-    Kernel MEMLOCK "memlock" "An AF_XDP queue locks up to 64 MiB of memory.";
+    Kernel MEMLOCK "memlock" "An AF_XDP queue locks about 50 MiB of memory.";
     Kernel BUFFERS "socket-buffers" "A larger receive buffer bridges a longer pause of the server.";
     Kernel BACKLOG "backlog" "Frames steered to another core, and those of a veth pair, wait in this queue.";
     Kernel SYNCOOKIES "syncookies" "Without cookies a flood of SYNs shuts out every new connection.";

@@ -9,7 +9,7 @@ use crate::command::help::{self, PAGES};
 use crate::manual;
 
 /// The commands with a guide in the documentation, each with its file.
-const GUIDES: [(&str, &str); 12] = [
+const GUIDES: [(&str, &str); 13] = [
     ("demo", "demo"),
     ("echo", "echo"),
     ("sink", "echo"),
