@@ -1,7 +1,9 @@
-//! A guard in front of the kernel's own UDP sockets: early discard for programs that stay on them.
+//! A guard in front of the kernel's own sockets: early discard for programs that stay on them.
 //!
 //! The program is `bpf/guard.c`. It looks at the queue of the socket that a datagram is for, and drops the
-//! datagram in front of the kernel's stack if the queue has no room. Everything else is the kernel's.
+//! datagram in front of the kernel's stack if the queue has no room. It answers SYNs for a listener whose
+//! queue of SYNs is full with the kernel's cookies, and limits the resets of closed ports. Everything else is
+//! the kernel's.
 
 use core::fmt;
 use std::collections::BTreeSet;
@@ -50,21 +52,42 @@ fn key(address: IpAddress) -> [u32; 5] {
 /// The sockets that a [`Guard`] protects, and what it does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GuardOptions {
-    /// The UDP ports whose sockets are guarded; all if there is none.
+    /// The ports of UDP and TCP whose sockets are guarded; all if there is none.
     pub ports: Vec<u16>,
-    /// Whether datagrams are only counted that would be dropped.
+    /// Whether packets are only counted that would be dropped or answered.
     pub counts_only: bool,
 }
 
-/// The account of a guarded UDP port, since the guard was attached.
+/// The account of the datagrams or SYNs for a guarded port, since the guard was attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuardedPort {
-    /// The port.
+    /// Whose port it is.
+    pub transport: Transport,
+    /// The port; 0 of TCP stands for all ports without a listener.
     pub port: u16,
-    /// Datagrams that the kernel got.
+    /// Packets that the kernel got.
     pub passed: u64,
-    /// Datagrams that were dropped because a socket's queue was full.
+    /// Packets that were dropped: because a socket's queue or a listener's queue of connections was full; of
+    /// ports without a listener because the kernel was to send no more resets.
     pub dropped: u64,
+    /// SYNs that were answered by a cookie, because a listener's queue of SYNs was full.
+    pub answered: u64,
+}
+
+/// The protocol that a port belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Transport {
+    /// UDP.
+    Udp,
+    /// TCP.
+    Tcp,
+}
+
+impl Transport {
+    /// Returns the transport of a number of the Internet protocol that the program counts by.
+    fn of(number: u32) -> Self {
+        if number == 6 { Self::Tcp } else { Self::Udp }
+    }
 }
 
 /// The multicast groups of announcements about addresses: `RTMGRP_IPV4_IFADDR` and `RTMGRP_IPV6_IFADDR`
@@ -73,12 +96,12 @@ const ADDRESSES: u32 = 0x10 | 0x100;
 /// The size in bytes of the queue of announcements. If some are lost, the addresses are listed all the same.
 const ANNOUNCED_BYTES: usize = 64 * 1024;
 
-/// A guard at devices of the kernel, for datagrams to the machine's own addresses. It is detached when it is
+/// A guard at devices of the kernel, for datagrams and SYNs to the machine's own addresses. It is detached when it is
 /// dropped, and when the process ends, even by SIGKILL.
 pub struct Guard {
     devices: Vec<(String, Attached)>,
-    /// By port: datagrams passed and dropped.
-    accounts: PerCpuHashMap<MapData, u32, [u64; 2]>,
+    /// By protocol and port: packets passed, dropped and answered.
+    accounts: PerCpuHashMap<MapData, u32, [u64; 3]>,
     addresses: HashMap<MapData, [u32; 5], u8>,
     shown: BTreeSet<IpAddress>,
     announcements: Arc<OwnedFd>,
@@ -162,18 +185,25 @@ impl Guard {
         Ok(())
     }
 
-    /// Returns the accounts of all ports at which datagrams for sockets have come, in the order of ports.
+    /// Returns the accounts of all ports at which datagrams for sockets or SYNs have come, by transport and
+    /// port.
     ///
     /// # Errors
     /// None that a caller can expect.
     pub fn ports(&self) -> Result<Vec<GuardedPort>, LinkError> {
         let mut ports = Vec::new();
         for account in self.accounts.iter() {
-            let (port, by_cpu) = account.map_err(|error| error_of("read the guard's accounts", error))?;
+            let (key, by_cpu) = account.map_err(|error| error_of("read the guard's accounts", error))?;
             let sum = |at: usize| by_cpu.iter().filter_map(|counts| counts.get(at)).sum();
-            ports.push(GuardedPort { port: port as u16, passed: sum(0), dropped: sum(1) });
+            ports.push(GuardedPort {
+                transport: Transport::of(key >> 16),
+                port: key as u16,
+                passed: sum(0),
+                dropped: sum(1),
+                answered: sum(2),
+            });
         }
-        ports.sort_unstable_by_key(|account| account.port);
+        ports.sort_unstable_by_key(|account| (account.transport, account.port));
         Ok(ports)
     }
 }

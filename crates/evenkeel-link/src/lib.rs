@@ -102,7 +102,7 @@ pub use cpu::{
 pub use device::{Descriptors, Device, DeviceInfo, DeviceState, KernelWork, QUEUES_MAX, Refusal, Status};
 pub use error::LinkError;
 pub use eventfd::EventFd;
-pub use guard::{Guard, GuardOptions, GuardedPort};
+pub use guard::{Guard, GuardOptions, GuardedPort, Transport};
 pub use hangup::hangup_events;
 pub use hardware::{Address, hardware_address};
 pub use interrupting::{SignalTimer, TimerFd};
