@@ -19,6 +19,9 @@ pub struct Guarded {
     pub seconds: f64,
     /// The network interfaces.
     pub interfaces: Vec<String>,
+    /// Interfaces on which the kernel answers all SYNs itself, because they would drop the guard's answers: a
+    /// veth does, while its other end has no XDP program.
+    pub mute: Vec<String>,
     /// Whether packets were only counted, and none was dropped or answered.
     pub dry_run: bool,
     /// Datagrams for guarded sockets, and SYNs for guarded listeners or for ports without one, that the kernel
@@ -82,7 +85,8 @@ pub enum GuardError {
 }
 
 /// Guards the sockets behind network interfaces until the process is asked to end, or a limit is reached.
-/// Calls `watch` for each interim report. Returns the account.
+/// Calls `began` with the interfaces on which the kernel answers all SYNs, and `watch` for each interim
+/// report. Returns the account.
 ///
 /// # Errors
 /// [`GuardError`]
@@ -90,7 +94,7 @@ pub fn run(
     interfaces: Vec<String>,
     options: &GuardOptions,
     limits: Limits,
-    began: impl FnOnce(),
+    began: impl FnOnce(&[&str]),
     mut watch: impl FnMut(Occasion, &Guarded),
 ) -> Result<Guarded, GuardError> {
     let (stop, clock, mut halt) = (Stop::on_signals()?, Clock::start(), Halt::new()?);
@@ -98,11 +102,12 @@ pub fn run(
     limits.reports.iter().for_each(|reports| _ = halt.watch(reports.event().fd()));
     let mut guard = Guard::attach(&interfaces, options)?;
     halt.watch(guard.announcements());
-    began();
+    began(&guard.mute().collect::<Vec<_>>());
     let begin = clock.now();
     let account = |guard: &Guard| -> Result<Guarded, LinkError> {
         let seconds = clock.now().since(begin).as_secs_f64();
-        Ok(account(interfaces.clone(), options.counts_only, seconds, &guard.ports()?))
+        let mute = guard.mute().map(str::to_owned).collect();
+        Ok(Guarded { mute, ..account(interfaces.clone(), options.counts_only, seconds, &guard.ports()?) })
     };
     let end = limits.duration.map_or(Instant::NEVER, |duration| begin + duration);
     let mut next = limits.every.map_or(Instant::NEVER, |every| begin + every);
@@ -124,6 +129,7 @@ fn account(interfaces: Vec<String>, dry_run: bool, seconds: f64, ports: &[Guarde
     Guarded {
         seconds,
         interfaces,
+        mute: Vec::new(),
         dry_run,
         passed: ports.iter().map(|account| account.passed).sum(),
         dropped: ports.iter().map(|account| account.dropped).sum(),

@@ -48,6 +48,15 @@ struct {
 	u64 *value;
 } resets SEC(".maps");
 
+/* By interface: that it drops what this program would send, so that the kernel has to answer. */
+struct {
+	UINT(type, HASH);
+	UINT(max_entries, 1024);
+	UINT(map_flags, NO_PREALLOC);
+	u32 *key;
+	u8 *value;
+} mute SEC(".maps");
+
 /* Returns a number that the compiler knows nothing about, so that it leaves the checks for the verifier. */
 INLINE u64 opaque(u64 value)
 {
@@ -112,7 +121,7 @@ INLINE long cookie_for(struct xdp_md *context, struct bpf_sock *listener, const 
 /* Returns what the kernel would do about a SYN for a listener. */
 INLINE enum fate fate_at(struct xdp_md *context, struct bpf_sock *listener, const struct packet *syn, u32 *cookie)
 {
-	u32 accepted = 0, backlog = 0;
+	u32 accepted = 0, backlog = 0, device = context->ingress_ifindex;
 	int opening = 0;
 	u64 address = 0;
 	struct sock *socket;
@@ -129,7 +138,7 @@ INLINE enum fate fate_at(struct xdp_md *context, struct bpf_sock *listener, cons
 	read_kernel(&opening, sizeof opening,
 		    __builtin_preserve_access_index(
 			    &((struct inet_connection_sock *)address)->icsk_accept_queue.qlen.counter));
-	if ((u32)opening < backlog)
+	if ((u32)opening < backlog || lookup(&mute, &device))
 		return PASSED;
 	/* Nor does the kernel make cookies before its queue is full, or if it may not (`net.ipv4.tcp_syncookies`). */
 	made = cookie_for(context, listener, syn);

@@ -17,11 +17,12 @@ use evenkeel_core::wire::IpAddress;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use crate::attached::{Attached, attach, load, xdp};
+use crate::attached::{Attached, Mode, attach, load, xdp};
 use crate::bpf::{error_of, take_map};
 use crate::error::LinkError;
+use crate::netdev::device_index;
 use crate::rtnetlink::addresses::kernel_addresses;
-use crate::rtnetlink::open_socket;
+use crate::rtnetlink::{open_socket, sends_back};
 
 static OBJECT: &[u8] = include_bytes_aligned!("../bpf/guard.o");
 /// The name of the program in the object.
@@ -99,12 +100,30 @@ const ANNOUNCED_BYTES: usize = 64 * 1024;
 /// A guard at devices of the kernel, for datagrams and SYNs to the machine's own addresses. It is detached when it is
 /// dropped, and when the process ends, even by SIGKILL.
 pub struct Guard {
-    devices: Vec<(String, Attached)>,
+    devices: Vec<GuardedDevice>,
     /// By protocol and port: packets passed, dropped and answered.
     accounts: PerCpuHashMap<MapData, u32, [u64; 3]>,
     addresses: HashMap<MapData, [u32; 5], u8>,
+    /// By index: devices on which the kernel answers all SYNs.
+    mute: HashMap<MapData, u32, u8>,
     shown: BTreeSet<IpAddress>,
     announcements: Arc<OwnedFd>,
+}
+
+#[derive(Debug)]
+struct GuardedDevice {
+    name: String,
+    index: u32,
+    mode: Mode,
+    is_mute: bool,
+    _attached: Attached,
+}
+
+impl GuardedDevice {
+    /// Returns whether the device sends what the program answers.
+    fn sends(&self) -> bool {
+        self.mode == Mode::Generic || sends_back(self.index).unwrap_or(false)
+    }
 }
 
 impl fmt::Debug for Guard {
@@ -135,24 +154,42 @@ impl Guard {
             devices: Vec::new(),
             accounts: take_map(&mut object, "accounts")?,
             addresses: take_map(&mut object, "addresses")?,
+            mute: take_map(&mut object, "mute")?,
             shown: BTreeSet::new(),
             announcements: Arc::new(announcements),
         };
         guard.show_addresses()?;
-        for device in devices {
-            let (_, attached) = attach(&mut object, PROGRAM, device)?;
-            guard.devices.push((device.clone(), attached));
+        for name in devices {
+            let index = device_index(name)?;
+            // Until it is known that it sends.
+            guard.mute.insert(index, 1, 0).map_err(failed)?;
+            let (mode, attached) = attach(&mut object, PROGRAM, name)?;
+            guard.devices.push(GuardedDevice {
+                name: name.clone(),
+                index,
+                mode,
+                is_mute: true,
+                _attached: attached,
+            });
         }
+        guard.show_mute()?;
         Ok(guard)
     }
 
-    /// Returns a descriptor that is readable when [`Guard::follow`] has something to do.
+    /// Returns the devices on which the kernel answers all SYNs, because the device would drop the guard's
+    /// answers: a veth does, while its other end has no XDP program.
+    pub fn mute(&self) -> impl Iterator<Item = &str> {
+        self.devices.iter().filter(|device| device.is_mute).map(|device| device.name.as_str())
+    }
+
+    /// Returns a descriptor that is readable when addresses have changed, which [`Guard::follow`] follows.
     #[must_use]
     pub fn announcements(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.announcements)
     }
 
-    /// Follows the addresses of the machine, if they have changed.
+    /// Follows the addresses of the machine, if they have changed, and which devices send answers. The kernel
+    /// does not announce the latter, so this is to be called from time to time.
     ///
     /// # Errors
     /// The kernel does not list its addresses, or the program has no room for them.
@@ -167,7 +204,25 @@ impl Guard {
                 Err(error) => return Err(following(error.into())),
             }
         }
-        if has_changed { self.show_addresses() } else { Ok(()) }
+        if has_changed {
+            self.show_addresses()?;
+        }
+        self.show_mute()
+    }
+
+    /// Shows the program which devices would drop its answers.
+    fn show_mute(&mut self) -> Result<(), LinkError> {
+        for device in &mut self.devices {
+            let is_mute = !device.sends();
+            if is_mute == device.is_mute {
+                continue;
+            }
+            let shown =
+                if is_mute { self.mute.insert(device.index, 1, 0) } else { self.mute.remove(&device.index) };
+            shown.map_err(|error| error_of("show the guard which devices send", error))?;
+            device.is_mute = is_mute;
+        }
+        Ok(())
     }
 
     /// Shows the program the addresses that the machine has now.

@@ -81,7 +81,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = GuardOptions { ports: arguments.port.clone(), counts_only: arguments.dry_run };
     let limits = published::limits(arguments.duration, Some(arguments.stats_interval))?;
     let mut progress = if arguments.json { Progress::silent() } else { Progress::new() };
-    let began = || terminal::say(&began(arguments));
+    let began = |mute: &[&str]| {
+        terminal::say(&began(arguments));
+        mute.iter().for_each(|interface| terminal::say(&unanswered(interface)));
+    };
     let guarded =
         guard::run(
             arguments.interfaces.clone(),
@@ -127,6 +130,14 @@ fn began(arguments: &Arguments) -> String {
     };
     let only = if arguments.dry_run { ", and dropping nothing" } else { "" };
     format!("guarding {sockets} behind {}{only}", arguments.interfaces.join(", "))
+}
+
+/// Returns the line that says why the kernel answers all SYNs that come through an interface.
+fn unanswered(interface: &str) -> String {
+    format!(
+        "the kernel answers SYNs at {interface}: it is a veth, which sends the guard's answers only while its \
+         other end has an XDP program, too"
+    )
 }
 
 fn line(guarded: &Guarded) -> String {
