@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuHashMap};
-use aya::{EbpfLoader, include_bytes_aligned};
+use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use evenkeel_core::wire::IpAddress;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
@@ -139,8 +139,28 @@ impl Guard {
     /// The process lacks a capability, the kernel cannot run the program, there is no such device, or it has
     /// another XDP program.
     pub fn attach(devices: &[String], options: &GuardOptions) -> Result<Self, LinkError> {
-        let mut object = EbpfLoader::new().load(OBJECT).map_err(|error| error_of(LOAD, error))?;
+        let (mut object, mut guard) = Self::load(options)?;
+        for name in devices {
+            let index = device_index(name)?;
+            // Until it is known that it sends.
+            guard.mute.insert(index, 1, 0).map_err(|error| error_of(LOAD, error))?;
+            let (mode, attached) = attach(&mut object, PROGRAM, name)?;
+            guard.devices.push(GuardedDevice {
+                name: name.clone(),
+                index,
+                mode,
+                is_mute: true,
+                _attached: attached,
+            });
+        }
+        guard.show_mute()?;
+        Ok(guard)
+    }
+
+    /// Loads the program, which knows the addresses of the machine then.
+    fn load(options: &GuardOptions) -> Result<(Ebpf, Self), LinkError> {
         let failed = |error| error_of(LOAD, error);
+        let mut object = EbpfLoader::new().load(OBJECT).map_err(|error| error_of(LOAD, error))?;
         let mut selected: Array<MapData, u8> = take_map(&mut object, "selected")?;
         for &port in &options.ports {
             selected.set(port.into(), 1, 0).map_err(failed)?;
@@ -159,21 +179,7 @@ impl Guard {
             announcements: Arc::new(announcements),
         };
         guard.show_addresses()?;
-        for name in devices {
-            let index = device_index(name)?;
-            // Until it is known that it sends.
-            guard.mute.insert(index, 1, 0).map_err(failed)?;
-            let (mode, attached) = attach(&mut object, PROGRAM, name)?;
-            guard.devices.push(GuardedDevice {
-                name: name.clone(),
-                index,
-                mode,
-                is_mute: true,
-                _attached: attached,
-            });
-        }
-        guard.show_mute()?;
-        Ok(guard)
+        Ok((object, guard))
     }
 
     /// Returns the devices on which the kernel answers all SYNs, because the device would drop the guard's
@@ -262,3 +268,6 @@ impl Guard {
         Ok(ports)
     }
 }
+
+#[cfg(test)]
+mod tests;
