@@ -135,8 +135,7 @@ fn began(arguments: &Arguments) -> String {
 /// Returns the line that says why the kernel answers all SYNs that come through an interface.
 fn unanswered(interface: &str) -> String {
     format!(
-        "the kernel answers SYNs at {interface}: it is a veth, which sends the guard's answers only while its \
-         other end has an XDP program, too"
+        "SYNs at {interface} are left to the kernel: a veth drops answers unless its other end has an XDP program"
     )
 }
 

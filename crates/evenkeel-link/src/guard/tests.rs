@@ -215,7 +215,9 @@ fn addresses() -> impl Strategy<Value = (IpAddr, IpAddr)> {
 }
 
 fn recipes() -> impl Strategy<Value = Recipe> {
-    let fragment = prop_oneof![8 => Just([0x40, 0]), 1 => any::<[u8; 2]>()];
+    // Among them the first and the last fragment, and one with the bit that is reserved.
+    let parts = select(&[[0, 0], [0x20, 0], [0, 1], [0x1f, 0xff], [0x80, 0]][..]);
+    let fragment = prop_oneof![8 => Just([0x40, 0]), 2 => parts];
     let protocol = prop_oneof![5 => Just(6_u8), 5 => Just(17), 1 => any::<u8>()];
     let flags = prop_oneof![4 => Just(2_u8), 1 => Just(0xc2), 2 => any::<u8>()];
     let source_port = prop_oneof![1 => Just(PEER_PORT), 1 => any::<u16>()];
