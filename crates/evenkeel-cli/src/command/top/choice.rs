@@ -1,4 +1,4 @@
-//! What the user chose to see: a host, a part of its lines, an order; and what each key does.
+//! The choices of the user: a host, a part of its lines, an order; and the meaning of each key.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -8,7 +8,7 @@ use super::text::Order;
 /// A process, and the place of a host in it if it has one.
 pub(super) type Subject = (u32, usize);
 
-/// What the user chose to see.
+/// The choices of the user: what is shown, and how.
 #[derive(Debug, Default)]
 pub(super) struct Choice {
     subject: Option<Subject>,
@@ -23,7 +23,7 @@ pub(super) struct Choice {
     pub(super) paused: Option<Model>,
 }
 
-/// What a key asks of the command.
+/// The request of a key to the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish {
     Continue,

@@ -106,3 +106,39 @@ impl Live {
         Ok(Wish::Continue)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use evenkeel_skip::{Lack, skip};
+
+    use super::*;
+
+    const NAME: &str = "a_panic_leaves_the_terminal_as_it_was";
+    /// The variable with which the test runs itself, to panic in a terminal.
+    const PANICS: &str = "EVENKEEL_TEST_TOP_PANICS";
+
+    #[test]
+    fn a_panic_leaves_the_terminal_as_it_was() {
+        if std::env::var_os(PANICS).is_some() {
+            let _screen = Screen::open().unwrap();
+            panic!("in the view");
+        }
+        let test = std::env::current_exe().unwrap();
+        let line = format!("{} {NAME} --nocapture; stty -a", test.display());
+        let mut script = Command::new("script");
+        script.args(["-qec", &line, "/dev/null"]).env(PANICS, "1");
+        let Ok(mut child) = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
+            return skip(NAME, &Lack::Program { program: "script", package: "bsdutils" });
+        };
+        // The terminal is there as long as its input.
+        let _input = child.stdin.take();
+        let output = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        let place = |part: &str| output.rfind(part).unwrap_or_else(|| panic!("no {part:?}: {output:?}"));
+        let [on, off, said] = ["\x1b[?1049h", "\x1b[?1049l", "in the view"].map(place);
+        assert!(on < output.find("\x1b[?1049l").unwrap() && off > on, "{output:?}");
+        assert!(output.find("\x1b[?1049l").unwrap() < said, "the message is on the first screen: {output:?}");
+        assert!(output.contains(" icanon") && output.contains(" echo "), "{output:?}");
+    }
+}

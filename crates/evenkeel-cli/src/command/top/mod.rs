@@ -40,7 +40,8 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// Show in the terminal what running commands do: frames, drops, flooded sockets, and who pays for the core.
 ///
 /// The command reads the figures that every command with a host serves, as `evenkeel stats` does, and shows
-/// how they grow. It needs no root to watch the processes of its own user, and follows those that come and go.
+/// how they grow. It needs no root to watch the processes of its own user. It follows those that come and
+/// go.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Watch these processes [default: all of this user].

@@ -1,4 +1,5 @@
-//! What `evenkeel top` knows: the processes, what each answered last, and the rates since its answer before.
+//! The knowledge of `evenkeel top`: the processes, the last answer of each, and the rates since the answer
+//! before.
 //!
 //! The model reads no clock and does no I/O. Its caller says which processes there are, what they answer, and
 //! what time it is.
@@ -37,7 +38,7 @@ pub(super) struct Process {
     answered: Option<Instant>,
 }
 
-/// How a process answers.
+/// The way in which a process answers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) enum State {
     /// The first question was sent not long ago.
@@ -50,7 +51,7 @@ pub(super) enum State {
     Unreadable(String),
 }
 
-/// What came of a question to a process.
+/// The result of a question to a process.
 #[derive(Debug)]
 pub(super) enum Answer {
     Figures(Published),

@@ -25,7 +25,7 @@ pub(crate) struct Top {
     processes: Vec<ProcessRates>,
 }
 
-/// What a process did in an interval.
+/// The hosts of a process, each with its rates.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ProcessRates {
     /// The number of the process.

@@ -1,4 +1,4 @@
-//! What a host did in an interval, as rates: made from the difference of two snapshots.
+//! The rates of a host over an interval, made from the difference of two snapshots.
 
 use std::cmp::Reverse;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use crate::command::stats;
 /// The share of its frames that a socket loses at least if it counts as flooded.
 const FLOODED: f64 = 0.01;
 
-/// What a host did in an interval.
+/// The rates of a host over an interval.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
 pub(crate) struct HostRates {
     /// The length of the interval by the host's clock, in seconds.
@@ -79,7 +79,7 @@ pub(crate) struct DropRate {
     pub(super) share: f64,
 }
 
-/// What came for a socket, and what became of it.
+/// The frames that came for a socket, by what became of them.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct SocketRates {
     /// The kind of the socket with its address, such as `udp *:7`.
@@ -134,7 +134,7 @@ pub(crate) struct Bill {
     pub(super) used: f64,
 }
 
-/// What an interface received, sent and lost.
+/// The frames that an interface received, sent and lost.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct InterfaceRates {
     /// The name of the interface.
@@ -157,11 +157,11 @@ pub(crate) struct InterfaceRates {
     pub(super) in_rings: u64,
     /// Frames in the output queue at the end of the interval.
     pub(super) queued: u64,
-    /// What the operating system says of the device; `None` for a cable.
+    /// The operating system's part; `None` for a cable.
     pub(super) device: Option<DeviceRates>,
 }
 
-/// What the operating system sent and lost for a device.
+/// The frames that the operating system sent and lost for a device.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct DeviceRates {
     /// Frames handed to the operating system.

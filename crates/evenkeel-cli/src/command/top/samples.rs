@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::model::{Answer, Model};
 
-/// What each of several processes answers at one time; `None` for one that does not answer.
+/// The answers of several processes at one time; `None` for one that does not answer.
 pub(super) type Round = Vec<(u32, Option<Published>)>;
 
 pub(super) fn at(seconds: u64) -> Instant {

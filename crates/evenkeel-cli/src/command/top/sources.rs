@@ -1,5 +1,5 @@
-//! The threads that wait, so that nothing else does: for the answers of processes, for keys, for signals. Each
-//! sends a message.
+//! The threads that wait, so that nothing else does: for the answers of processes, for keys, for signals.
+//! Each sends a message.
 //!
 //! Each question has a thread of its own. So a process that answers late, because its host is under a flood,
 //! holds up neither the others nor the terminal. The model asks a process again only after its answer, so
@@ -16,7 +16,7 @@ use ratatui::crossterm::event::{self, Event};
 
 use super::model::Answer;
 
-/// What a thread waited for.
+/// An event that a thread waited for.
 #[derive(Debug)]
 pub(super) enum Message {
     /// The answer of a process.

@@ -31,7 +31,7 @@ pub(super) struct Line {
     pub(super) tone: Tone,
 }
 
-/// How a line looks in a terminal.
+/// The look of a line in a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Heading,
