@@ -101,12 +101,24 @@ impl Terminal {
             (now.input_modes, now.output_modes, now.control_modes, now.local_modes),
             (before.input_modes, before.output_modes, before.control_modes, before.local_modes)
         );
-        let written = self.written();
-        for (on, off) in [("\x1b[?1049h", "\x1b[?1049l"), ("\x1b[?25l", "\x1b[?25h")] {
-            assert!(written.contains(on), "{written:?}");
-            assert!(written.rfind(off) > written.rfind(on), "{written:?}");
-        }
+        // The last bytes may still be on their way.
+        let is_restored = || {
+            is_off(&self.written(), "\x1b[?1049h", "\x1b[?1049l")
+                && is_off(&self.written(), "\x1b[?25l", "\x1b[?25h")
+        };
+        let restored = (0..200).any(|_| {
+            is_restored() || {
+                pause();
+                false
+            }
+        });
+        assert!(restored, "{:?}", self.written());
     }
+}
+
+/// Returns whether what `on` began has ended with `off`.
+fn is_off(written: &str, on: &str, off: &str) -> bool {
+    written.contains(on) && written.rfind(off) > written.rfind(on)
 }
 
 impl Drop for Terminal {

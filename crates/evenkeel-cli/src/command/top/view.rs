@@ -59,16 +59,25 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, choice: &mut Choice, ti
     let state = if paused.is_some() { "  PAUSED" } else { "" };
     let style = Tone::Heading.style().add_modifier(Modifier::REVERSED);
     line(&format!("{title}{state}"), style, top, buffer);
-    let order = choice.order.name();
-    let keys = format!(" q quit  ? help  p pause  Tab next host  arrows scroll  s sockets by: {order}");
-    line(&keys, Style::new().add_modifier(Modifier::DIM), bottom, buffer);
     draw_model(paused.as_ref().unwrap_or(model), choice, list, middle, buffer);
+    line(&keys(choice), Style::new().add_modifier(Modifier::DIM), bottom, buffer);
     choice.paused = paused;
+}
+
+/// Returns the line about the keys, with the number of lines below those that are shown.
+fn keys(choice: &Choice) -> String {
+    let more = match choice.hidden.saturating_sub(choice.scrolled) {
+        0 => String::new(),
+        more => format!(" ({more} more)"),
+    };
+    let order = choice.order.name();
+    format!(" q quit  ? help  p pause  Tab next  arrows scroll{more}  s sort: {order}")
 }
 
 /// Draws the list, and below it the chosen subject or the help.
 fn draw_model(model: &Model, choice: &mut Choice, list: Rect, below: Rect, buffer: &mut Buffer) {
     let subjects = subjects(model);
+    choice.hidden = 0;
     draw_list(model, &subjects, choice, list, buffer);
     if choice.has_help {
         let help: Vec<_> = HELP.iter().map(|text| Styled::raw(*text)).collect();
