@@ -11,6 +11,7 @@ mod quantity;
 mod receiving;
 mod sending;
 mod suggest;
+mod table;
 mod terminal;
 mod usage;
 
@@ -21,7 +22,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use command::{
-    blast, completions, demo, guard, help, lab, load, man, monitor, route, schema, serve, stats, stream, wan,
+    blast, completions, demo, guard, help, lab, load, man, monitor, route, schema, serve, stats, stream, top,
+    wan,
 };
 use failure::Failure;
 use manual::brief::brief;
@@ -60,6 +62,7 @@ enum Command {
     Route(Box<route::Arguments>),
     Wan(Box<wan::Arguments>),
     Stats(stats::Arguments),
+    Top(top::Arguments),
     Lab(lab::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -98,6 +101,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Route(arguments) => route::run(&arguments),
         Command::Wan(arguments) => wan::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),

@@ -13,7 +13,7 @@ use common::{SCHEMAS, assert_described, evenkeel, json, validator};
 use serde_json::{Value, json};
 
 /// The commands that print JSON.
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "demo",
     "echo",
     "sink",
@@ -26,6 +26,7 @@ const COMMANDS: [&str; 15] = [
     "guard",
     "wan",
     "stats",
+    "top",
     "lab list",
     "lab run",
     "completions",
