@@ -24,14 +24,14 @@ pub struct Guarded {
     pub mute: Vec<String>,
     /// Whether packets were only counted, and none was dropped or answered.
     pub dry_run: bool,
-    /// Datagrams for guarded sockets, and SYNs for guarded listeners or for ports without one, that the kernel
-    /// got.
+    /// Packets that the kernel got: datagrams for guarded sockets, and SYNs for guarded listeners or for ports
+    /// without one.
     pub passed: u64,
-    /// Packets that were dropped in front of the kernel because a queue was full, or because the kernel was to
-    /// send no more resets; with `dry_run`, packets that would have been.
+    /// Packets that were dropped in front of the kernel: because a queue was full, or because the kernel was
+    /// to send no more resets. With `dry_run`, packets that would have been.
     pub dropped: u64,
-    /// SYNs that were answered with a cookie because a listener's queue of SYNs was full; with `dry_run`, SYNs
-    /// that would have been.
+    /// SYNs that were answered with a cookie because a listener's queue of SYNs was full. With `dry_run`,
+    /// those that would have been.
     pub answered: u64,
     /// The accounts of ports. A port has one as soon as a packet for a socket has come there.
     pub ports: Vec<Port>,

@@ -97,8 +97,8 @@ const ADDRESSES: u32 = 0x10 | 0x100;
 /// The size in bytes of the queue of announcements. If some are lost, the addresses are listed all the same.
 const ANNOUNCED_BYTES: usize = 64 * 1024;
 
-/// A guard at devices of the kernel, for datagrams and SYNs to the machine's own addresses. It is detached when it is
-/// dropped, and when the process ends, even by SIGKILL.
+/// A guard at devices of the kernel, for datagrams and SYNs to the machine's own addresses. It is detached
+/// when it is dropped, and when the process ends, even by SIGKILL.
 pub struct Guard {
     devices: Vec<GuardedDevice>,
     /// By protocol and port: packets passed, dropped and answered.

@@ -135,7 +135,8 @@ fn began(arguments: &Arguments) -> String {
 /// Returns the line that says why the kernel answers all SYNs that come through an interface.
 fn unanswered(interface: &str) -> String {
     format!(
-        "SYNs at {interface} are left to the kernel: a veth drops answers unless its other end has an XDP program"
+        "SYNs at {interface} are left to the kernel: a veth drops answers unless its other end has an XDP \
+         program"
     )
 }
 

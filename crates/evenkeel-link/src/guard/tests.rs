@@ -72,7 +72,7 @@ fn with_addresses(test: impl FnOnce() + Send + 'static) {
     thread::Builder::new().name(name).spawn(test).unwrap().join().unwrap();
 }
 
-/// What the sockets of the test are, for as long as it runs.
+/// The sockets of the test, for as long as it runs.
 struct Sockets {
     _datagrams: Vec<UdpSocket>,
     _listeners: Vec<TcpListener>,
@@ -154,7 +154,7 @@ impl Sockets {
     }
 }
 
-/// What a frame is made of.
+/// The parts that a frame is made of.
 #[derive(Debug, Clone)]
 struct Recipe {
     to_group: bool,
@@ -303,7 +303,7 @@ fn transport_sum(addresses: &[u8], segment: &[u8]) -> u16 {
     !folded(sum(addresses) + 6 + segment.len() as u32 + sum(segment))
 }
 
-/// What the guard does about a packet that it judges.
+/// The fate of a packet that the guard judges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Passes,

@@ -304,8 +304,8 @@ fn architectures(html: &mut String, results: &Demonstration) {
     if results.guarded.is_some() {
         let _ = writeln!(
             html,
-            "<dt>{}</dt><dd>The same socket behind <code>evenkeel guard</code>. The guard's XDP program drops \
-             requests for which the socket's queue has no room, on the generator's core.</dd>",
+            "<dt>{}</dt><dd>The same socket behind <code>evenkeel guard</code>. The guard's XDP program \
+             drops requests for which the socket's queue has no room, on the generator's core.</dd>",
             title(results::GUARDED)
         );
     }
