@@ -24,8 +24,8 @@ pub struct Guarded {
     pub mute: Vec<String>,
     /// Whether packets were only counted, and none was dropped or answered.
     pub dry_run: bool,
-    /// Packets that the kernel got: datagrams for guarded sockets, and SYNs for guarded listeners or for ports
-    /// without one.
+    /// Packets that the kernel got: datagrams for guarded sockets, and SYNs for guarded listeners or for
+    /// ports without one.
     pub passed: u64,
     /// Packets that were dropped in front of the kernel: because a queue was full, or because the kernel was
     /// to send no more resets. With `dry_run`, packets that would have been.
