@@ -11,6 +11,7 @@ mod quantity;
 mod receiving;
 mod sending;
 mod suggest;
+mod table;
 mod terminal;
 mod usage;
 
@@ -22,7 +23,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use command::{
     blast, completions, demo, doctor, guard, help, lab, load, man, monitor, route, schema, serve, stats,
-    stream, wan,
+    stream, top, wan,
 };
 use failure::Failure;
 use manual::brief::brief;
@@ -62,6 +63,7 @@ enum Command {
     Route(Box<route::Arguments>),
     Wan(Box<wan::Arguments>),
     Stats(stats::Arguments),
+    Top(top::Arguments),
     Lab(lab::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -101,6 +103,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Route(arguments) => route::run(&arguments),
         Command::Wan(arguments) => wan::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),

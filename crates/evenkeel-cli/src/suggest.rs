@@ -79,6 +79,7 @@ pub(crate) const COMMANDS: [&str; 20] = [
     "route",
     "wan",
     "stats",
+    "top",
     "lab",
     "list",
     "run",

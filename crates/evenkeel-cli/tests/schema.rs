@@ -27,6 +27,7 @@ const COMMANDS: [&str; 16] = [
     "guard",
     "wan",
     "stats",
+    "top",
     "lab list",
     "lab run",
     "completions",

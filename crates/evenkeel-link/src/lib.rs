@@ -104,7 +104,7 @@ pub use device::{Descriptors, Device, DeviceInfo, DeviceState, KernelWork, QUEUE
 pub use device_facts::{DeviceFacts, XdpProgram};
 pub use error::LinkError;
 pub use eventfd::EventFd;
-pub use guard::{Guard, GuardOptions, GuardedPort};
+pub use guard::{Guard, GuardOptions, GuardedPort, Transport};
 pub use hangup::hangup_events;
 pub use hardware::{Address, hardware_address};
 pub use interrupting::{SignalTimer, TimerFd};

@@ -1,5 +1,5 @@
-//! UDP sockets under the same load on a veth pair, in a network namespace of its own: the kernel's, and ours
-//! over AF_XDP.
+//! UDP sockets under the same load on a veth pair, in a network namespace of its own: the kernel's, the same
+//! behind the guard, and ours over AF_XDP.
 //!
 //! The veth's interface work runs on the generator's core, with our XDP program. The generator sends through
 //! AF_XDP, which is slower than a cable. So the results give the load that was really offered.
@@ -10,7 +10,7 @@ use std::thread;
 
 use evenkeel::net::{self, Net};
 use evenkeel::raw::device::Address;
-use evenkeel::raw::kernel;
+use evenkeel::raw::kernel::{self, Guard, GuardOptions};
 use evenkeel::raw::time::Duration;
 use evenkeel::raw::wire::{EthernetAddress, Ipv4Address};
 
@@ -28,6 +28,7 @@ const OUR_ADDRESS: Ipv4Address = Ipv4Address::new(10, 77, 0, 3);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Served {
     ByKernel,
+    BehindGuard,
     OverXdp,
 }
 
@@ -35,18 +36,20 @@ impl Served {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::ByKernel => results::KERNEL,
+            Self::BehindGuard => results::GUARDED,
             Self::OverXdp => results::OVER_XDP,
         }
     }
 }
 
-/// The results of both, or the reason why one could not be measured.
+/// The results of each, or the reason why one could not be measured.
 pub(super) struct OnePair {
     pub(super) kernel: Result<OnVeth, String>,
+    pub(super) guarded: Result<OnVeth, String>,
     pub(super) over_xdp: Result<OnVeth, String>,
 }
 
-/// Measures both sockets at each of `loads`, and calls `progress` after each. Repeats at most `repeats`
+/// Measures the sockets at each of `loads`, and calls `progress` after each. Repeats at most `repeats`
 /// measurements that the machine disturbed, as with our own architectures.
 ///
 /// # Errors
@@ -64,9 +67,10 @@ pub(super) fn run(
             kernel::enter_new_network().map_err(|e| format!("no network namespace of its own: {e}"))?;
             on_veth::set_up()?;
             let mut run = Run { work, window, repeats, progress };
-            // The kernel first: with an XDP program, its own input is slower.
-            let kernel = run.over(Served::ByKernel, loads);
-            Ok(OnePair { kernel, over_xdp: run.over(Served::OverXdp, loads) })
+            // The kernel alone first: with an XDP program, its own input is slower.
+            let [kernel, guarded, over_xdp] = [Served::ByKernel, Served::BehindGuard, Served::OverXdp]
+                .map(|served| run.over(served, loads));
+            Ok(OnePair { kernel, guarded, over_xdp })
         });
         measured.join().unwrap_or_else(|_| Err("the measuring thread panicked".to_owned()))
     })
@@ -85,9 +89,12 @@ impl<P: FnMut(Served, &VethPoint)> Run<P> {
     fn over(&mut self, served: Served, loads: &[u64]) -> Result<OnVeth, String> {
         // One host for all loads: the kernel gives up the rings of an earlier one only after a while.
         let net = match served {
-            Served::ByKernel => None,
+            Served::ByKernel | Served::BehindGuard => None,
             Served::OverXdp => Some(open_net().map_err(|e| e.to_string())?),
         };
+        let guarded = GuardOptions { ports: vec![SERVICE_PORT], counts_only: false };
+        let attach = || Guard::attach(&[SERVED.to_owned()], &guarded).map_err(|e| e.to_string());
+        let _guard = if served == Served::BehindGuard { Some(attach()?) } else { None };
         let mut points = Vec::new();
         for &load in loads {
             let (work, window) = (self.work, self.window);

@@ -19,6 +19,7 @@ pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod stats;
 pub(crate) mod stream;
+pub(crate) mod top;
 pub(crate) mod wan;
 
 use std::path::PathBuf;

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::completions::Completions;
 use super::stream::{files, send, serve};
-use super::{blast, load, monitor, route, stats, wan};
+use super::{blast, load, monitor, route, stats, top, wan};
 use crate::failure::Failure;
 use crate::manual::guide::{Example, Guide};
 use crate::{suggest, terminal};
@@ -72,6 +72,7 @@ const OUTPUTS: [(&str, &[Add]); 16] = [
     ("route", &[add::<route::Output<'static>>, add::<route::cable::Output<'static>>, add::<Plan>]),
     ("wan", &[add::<wan::Output<'static, Report>>, add::<wan::Output<'static, Demonstrated>>]),
     ("stats", &[add::<stats::Stats>]),
+    ("top", &[add::<top::Top>]),
     ("lab list", &[add::<Vec<Listing>>]),
     ("lab run", &[add::<ExperimentReport>, add::<Vec<ExperimentReport>>]),
     ("completions", &[add::<Completions>]),

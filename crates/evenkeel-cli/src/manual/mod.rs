@@ -12,7 +12,7 @@ use clap::{Arg, Command};
 
 use crate::command::stream::{http, send};
 use crate::command::{
-    blast, completions, demo, doctor, guard, lab, load, monitor, route, schema, serve, stats, wan,
+    blast, completions, demo, doctor, guard, lab, load, monitor, route, schema, serve, stats, top, wan,
 };
 use guide::{Block, Example, Group, Guide, Section};
 
@@ -25,7 +25,7 @@ const PROGRAM: Guide = Guide {
         Group {
             heading: "Networks",
             first: &["doctor", "guard", "monitor", "route", "wan"],
-            others: &["stats"],
+            others: &["stats", "top"],
         },
         Group { heading: "Help", first: &[], others: &["help", "man", "completions", "schema"] },
     ],
@@ -123,6 +123,7 @@ const GUIDES: [(&str, &Guide); 21] = [
     ("route", &route::GUIDE),
     ("wan", &wan::GUIDE),
     ("stats", &stats::GUIDE),
+    ("top", &top::GUIDE),
     ("lab", &lab::GUIDE),
     ("lab list", &lab::LIST_GUIDE),
     ("lab run", &lab::RUN_GUIDE),
