@@ -67,7 +67,7 @@ pub(crate) fn mac() -> impl TypedValueParser<Value = Address> {
 }
 
 /// The words of commands.
-pub(crate) const COMMANDS: [&str; 20] = [
+pub(crate) const COMMANDS: [&str; 21] = [
     "demo",
     "echo",
     "sink",

@@ -13,7 +13,7 @@ use common::{SCHEMAS, assert_described, evenkeel, json, validator};
 use serde_json::{Value, json};
 
 /// The commands that print JSON.
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "demo",
     "echo",
     "sink",

@@ -58,7 +58,7 @@ pub(crate) const GUIDE: Guide = Guide {
 type Add = fn(&mut SchemaGenerator) -> Schema;
 
 /// The commands with `--json`, each with the types of the values that it may print.
-const OUTPUTS: [(&str, &[Add]); 16] = [
+const OUTPUTS: [(&str, &[Add]); 17] = [
     ("demo", &[add::<Demonstration>]),
     ("echo", &[add::<serve::Output<'static>>]),
     ("sink", &[add::<serve::Output<'static>>]),

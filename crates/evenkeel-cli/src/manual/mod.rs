@@ -108,7 +108,7 @@ const MAN: Guide = Guide {
 };
 
 /// The guides, each with the words of its command.
-const GUIDES: [(&str, &Guide); 21] = [
+const GUIDES: [(&str, &Guide); 22] = [
     ("", &PROGRAM),
     ("demo", &demo::GUIDE),
     ("echo", &serve::ECHO_GUIDE),
