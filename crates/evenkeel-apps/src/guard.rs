@@ -1,9 +1,9 @@
-//! A guard in front of the kernel's own UDP sockets, and its report.
+//! A guard in front of the kernel's own sockets, and its report.
 
 use std::io;
 
 use evenkeel::raw::device::LinkError;
-use evenkeel::raw::kernel::{Guard, GuardOptions, GuardedPort};
+use evenkeel::raw::kernel::{Guard, GuardOptions, GuardedPort, Transport};
 use evenkeel::raw::signal::Stop;
 use evenkeel::raw::time::{Clock, Instant};
 use evenkeel::raw::wait::Halt;
@@ -19,25 +19,57 @@ pub struct Guarded {
     pub seconds: f64,
     /// The network interfaces.
     pub interfaces: Vec<String>,
-    /// Whether datagrams were only counted, and none was dropped.
+    /// Interfaces on which the kernel answers all SYNs itself, because they would drop the guard's answers: a
+    /// veth does, while its other end has no XDP program.
+    pub mute: Vec<String>,
+    /// Whether packets were only counted, and none was dropped or answered.
     pub dry_run: bool,
-    /// Datagrams for guarded sockets that the kernel got.
+    /// Packets that the kernel got: datagrams for guarded sockets, and SYNs for guarded listeners or for
+    /// ports without one.
     pub passed: u64,
-    /// Datagrams that were dropped in front of the kernel because the queue of their socket was full; with
-    /// `dry_run`, datagrams that would have been.
+    /// Packets that were dropped in front of the kernel: because a queue was full, or because the kernel was
+    /// to send no more resets. With `dry_run`, packets that would have been.
     pub dropped: u64,
-    /// The accounts of ports. A port has one as soon as a datagram for a socket has come there.
+    /// SYNs that were answered with a cookie because a listener's queue of SYNs was full. With `dry_run`,
+    /// those that would have been.
+    pub answered: u64,
+    /// The accounts of ports. A port has one as soon as a packet for a socket has come there.
     pub ports: Vec<Port>,
+    /// SYNs for ports without a listener.
+    pub closed_ports: ClosedPorts,
 }
 
-/// The account of a UDP port.
+/// The account of a port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Port {
+    /// The protocol that the port belongs to.
+    pub protocol: Protocol,
     /// The port.
     pub port: u16,
-    /// Datagrams that the kernel got.
+    /// Packets that the kernel got: datagrams, or SYNs.
     pub passed: u64,
-    /// Datagrams that were dropped, or would have been.
+    /// Packets that were dropped, or would have been.
+    pub dropped: u64,
+    /// SYNs that were answered with a cookie, or would have been.
+    pub answered: u64,
+}
+
+/// The protocol of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// UDP.
+    Udp,
+    /// TCP.
+    Tcp,
+}
+
+/// The account of the SYNs for all ports without a listener.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ClosedPorts {
+    /// SYNs that the kernel got, and refused by a reset.
+    pub passed: u64,
+    /// SYNs that were dropped because the kernel was to send no more resets, or would have been.
     pub dropped: u64,
 }
 
@@ -53,7 +85,8 @@ pub enum GuardError {
 }
 
 /// Guards the sockets behind network interfaces until the process is asked to end, or a limit is reached.
-/// Calls `watch` for each interim report. Returns the account.
+/// Calls `began` with the interfaces on which the kernel answers all SYNs, and `watch` for each interim
+/// report. Returns the account.
 ///
 /// # Errors
 /// [`GuardError`]
@@ -61,7 +94,7 @@ pub fn run(
     interfaces: Vec<String>,
     options: &GuardOptions,
     limits: Limits,
-    began: impl FnOnce(),
+    began: impl FnOnce(&[&str]),
     mut watch: impl FnMut(Occasion, &Guarded),
 ) -> Result<Guarded, GuardError> {
     let (stop, clock, mut halt) = (Stop::on_signals()?, Clock::start(), Halt::new()?);
@@ -70,12 +103,13 @@ pub fn run(
     let mut guard = Guard::attach(&interfaces, options)?;
     halt.watch(guard.announcements());
     limits.leave_root()?;
-    began();
+    began(&guard.mute().collect::<Vec<_>>());
     let begin = clock.now();
     let mut heartbeat = limits.ready(begin);
     let account = |guard: &Guard| -> Result<Guarded, LinkError> {
         let seconds = clock.now().since(begin).as_secs_f64();
-        Ok(account(interfaces.clone(), options.counts_only, seconds, &guard.ports()?))
+        let mute = guard.mute().map(str::to_owned).collect();
+        Ok(Guarded { mute, ..account(interfaces.clone(), options.counts_only, seconds, &guard.ports()?) })
     };
     let end = limits.duration.map_or(Instant::NEVER, |duration| begin + duration);
     let mut next = limits.every.map_or(Instant::NEVER, |every| begin + every);
@@ -93,13 +127,29 @@ pub fn run(
 }
 
 fn account(interfaces: Vec<String>, dry_run: bool, seconds: f64, ports: &[GuardedPort]) -> Guarded {
-    let of_port = |&GuardedPort { port, passed, dropped }| Port { port, passed, dropped };
+    let is_closed = |account: &&GuardedPort| (account.transport, account.port) == (Transport::Tcp, 0);
+    let closed = ports.iter().find(is_closed);
     Guarded {
         seconds,
         interfaces,
+        mute: Vec::new(),
         dry_run,
         passed: ports.iter().map(|account| account.passed).sum(),
         dropped: ports.iter().map(|account| account.dropped).sum(),
-        ports: ports.iter().map(of_port).collect(),
+        answered: ports.iter().map(|account| account.answered).sum(),
+        ports: ports.iter().filter(|account| !is_closed(account)).map(Port::from).collect(),
+        closed_ports: closed.map_or_else(ClosedPorts::default, |&GuardedPort { passed, dropped, .. }| {
+            ClosedPorts { passed, dropped }
+        }),
+    }
+}
+
+impl From<&GuardedPort> for Port {
+    fn from(&GuardedPort { transport, port, passed, dropped, answered }: &GuardedPort) -> Self {
+        let protocol = match transport {
+            Transport::Udp => Protocol::Udp,
+            Transport::Tcp => Protocol::Tcp,
+        };
+        Self { protocol, port, passed, dropped, answered }
     }
 }

@@ -12,6 +12,7 @@ mod receiving;
 mod sending;
 mod suggest;
 mod supervision;
+mod table;
 mod terminal;
 mod usage;
 mod user;
@@ -23,7 +24,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use command::{
-    blast, completions, demo, guard, help, lab, load, man, monitor, route, schema, serve, stats, stream, wan,
+    blast, completions, demo, doctor, guard, help, lab, load, man, monitor, route, schema, serve, stats,
+    stream, top, wan,
 };
 use failure::Failure;
 use manual::brief::brief;
@@ -58,10 +60,12 @@ enum Command {
     Blast(blast::Arguments),
     Load(Box<load::Arguments>),
     Monitor(monitor::Arguments),
+    Doctor(doctor::Arguments),
     Guard(guard::Arguments),
     Route(Box<route::Arguments>),
     Wan(Box<wan::Arguments>),
     Stats(stats::Arguments),
+    Top(top::Arguments),
     Lab(lab::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -97,10 +101,12 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Blast(arguments) => blast::run(&arguments),
         Command::Load(arguments) => load::run(&arguments),
         Command::Monitor(arguments) => monitor::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Guard(arguments) => guard::run(&arguments),
         Command::Route(arguments) => route::run(&arguments),
         Command::Wan(arguments) => wan::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),

@@ -67,7 +67,7 @@ pub(crate) fn mac() -> impl TypedValueParser<Value = Address> {
 }
 
 /// The words of commands.
-pub(crate) const COMMANDS: [&str; 19] = [
+pub(crate) const COMMANDS: [&str; 21] = [
     "demo",
     "echo",
     "sink",
@@ -79,12 +79,14 @@ pub(crate) const COMMANDS: [&str; 19] = [
     "route",
     "wan",
     "stats",
+    "top",
     "lab",
     "list",
     "run",
     "completions",
     "man",
     "schema",
+    "doctor",
     "guard",
     "help",
 ];

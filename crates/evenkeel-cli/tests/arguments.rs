@@ -187,6 +187,11 @@ fn bad_arguments_are_explained_in_one_line() {
         (&["load", "127.0.0.1:9", "--method", "GET IT"], "such as GET or POST"),
         (&["stats", "x"], "[PID]"),
         (&["stats", "--interval", "0"], "expected a time above 0"),
+        (&["top", "x"], "[PID]"),
+        (&["top", "--interval", "50ms"], "at least 100ms"),
+        (&["top", "--json"], "--once"),
+        (&["top", "--once", "--duration", "5s"], "--duration"),
+        (&["top"], "standard output is no terminal: `evenkeel top --once`"),
         (&["lab", "run"], "<ID>"),
         (&["demo", "--work", "1h"], "at most 1ms"),
         (&["demo", "--points", "-5"], "-5 is not in 3..=100"),
@@ -253,10 +258,12 @@ fn help_teaches() {
         &["blast"],
         &["load"],
         &["monitor"],
+        &["doctor"],
         &["guard"],
         &["route"],
         &["wan"],
         &["stats"],
+        &["top"],
         &["lab", "list"],
         &["lab", "run"],
         &["completions"],
@@ -317,7 +324,7 @@ fn help_is_short_and_says_where_there_is_more() {
 /// Short help names every option of long help, explains those for a first use, and ends with a pointer.
 #[test]
 fn short_help_fits_a_screen() {
-    let commands: [&[&str]; 19] = [
+    let commands: [&[&str]; 20] = [
         &[],
         &["demo"],
         &["echo"],
@@ -330,6 +337,7 @@ fn short_help_fits_a_screen() {
         &["route"],
         &["wan"],
         &["stats"],
+        &["top"],
         &["lab"],
         &["lab", "list"],
         &["lab", "run"],

@@ -13,7 +13,7 @@ use common::{SCHEMAS, assert_described, evenkeel, json, validator};
 use serde_json::{Value, json};
 
 /// The commands that print JSON.
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 17] = [
     "demo",
     "echo",
     "sink",
@@ -23,9 +23,11 @@ const COMMANDS: [&str; 15] = [
     "load",
     "monitor",
     "route",
+    "doctor",
     "guard",
     "wan",
     "stats",
+    "top",
     "lab list",
     "lab run",
     "completions",

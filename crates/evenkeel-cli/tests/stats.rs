@@ -6,90 +6,9 @@ mod common;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::PathBuf;
-use std::process::{Child, Output, Stdio};
 
-use common::{command, pause, report, signal};
-use serde_json::Value;
-
-/// A directory for sockets, as a session has it.
-struct Session(PathBuf);
-
-impl Session {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("evenkeel-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    /// Runs a command to its end.
-    fn run(&self, arguments: &[&str]) -> Output {
-        command(arguments).env("XDG_RUNTIME_DIR", &self.0).output().unwrap()
-    }
-
-    /// Starts a command, and waits for its socket.
-    fn start(&self, arguments: &[&str]) -> Running<'_> {
-        let mut command = command(arguments);
-        command.env("XDG_RUNTIME_DIR", &self.0).stdout(Stdio::null()).stderr(Stdio::null());
-        let running = Running { child: command.spawn().unwrap(), session: self };
-        let is_there = || {
-            running.socket().exists() || {
-                pause();
-                false
-            }
-        };
-        assert!((0..200).any(|_| is_there()), "{arguments:?}: no socket");
-        running
-    }
-
-    /// Returns the processes in the report, which must be as its schema describes it.
-    fn stats(&self, arguments: &[&str]) -> Vec<Value> {
-        let arguments = [&["stats"], arguments, &["--json"]].concat();
-        let output = self.run(&arguments);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        report(&arguments, output.stdout)["processes"].as_array().unwrap().clone()
-    }
-
-    /// Returns the names of the sockets.
-    fn sockets(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.0.join("evenkeel")).unwrap();
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A command that runs until the test ends it.
-struct Running<'a> {
-    child: Child,
-    session: &'a Session,
-}
-
-impl Running<'_> {
-    fn pid(&self) -> String {
-        self.child.id().to_string()
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.session.0.join("evenkeel").join(self.pid())
-    }
-
-    /// Ends the command as Ctrl-C does, and asserts that it succeeds.
-    fn end(mut self) {
-        signal(&self.child, "INT");
-        assert!(self.child.wait().unwrap().success());
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use common::session::Session;
+use common::{command, pause};
 
 const SERVED: [&str; 6] = ["echo", "cable", "--rate", "5k", "--duration", "60s"];
 
@@ -131,7 +50,7 @@ fn figures_are_for_their_owner_alone() {
     let session = Session::new("stats-mode");
     let running = session.start(&SERVED);
     let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(session.0.join("evenkeel")), 0o700);
+    assert_eq!(mode(session.path().join("evenkeel")), 0o700);
     // The socket is there before its mode is, in a directory that is closed to others.
     let is_private = || {
         mode(running.socket()) == 0o600 || {

@@ -1,7 +1,9 @@
-//! A guard in front of the kernel's own UDP sockets: early discard for programs that stay on them.
+//! A guard in front of the kernel's own sockets: early discard for programs that stay on them.
 //!
 //! The program is `bpf/guard.c`. It looks at the queue of the socket that a datagram is for, and drops the
-//! datagram in front of the kernel's stack if the queue has no room. Everything else is the kernel's.
+//! datagram in front of the kernel's stack if the queue has no room. It answers SYNs for a listener whose
+//! queue of SYNs is full with the kernel's cookies, and limits the resets of closed ports. Everything else is
+//! the kernel's.
 
 use core::fmt;
 use std::collections::BTreeSet;
@@ -10,16 +12,17 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuHashMap};
-use aya::{EbpfLoader, include_bytes_aligned};
+use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use evenkeel_core::wire::IpAddress;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use crate::attached::{Attached, attach, load, xdp};
+use crate::attached::{Attached, Mode, attach, load, xdp};
 use crate::bpf::{error_of, take_map};
 use crate::error::LinkError;
+use crate::netdev::device_index;
 use crate::rtnetlink::addresses::kernel_addresses;
-use crate::rtnetlink::open_socket;
+use crate::rtnetlink::{open_socket, sends_back};
 
 static OBJECT: &[u8] = include_bytes_aligned!("../bpf/guard.o");
 /// The name of the program in the object.
@@ -50,21 +53,42 @@ fn key(address: IpAddress) -> [u32; 5] {
 /// The sockets that a [`Guard`] protects, and what it does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GuardOptions {
-    /// The UDP ports whose sockets are guarded; all if there is none.
+    /// The ports of UDP and TCP whose sockets are guarded; all if there is none.
     pub ports: Vec<u16>,
-    /// Whether datagrams are only counted that would be dropped.
+    /// Whether packets are only counted that would be dropped or answered.
     pub counts_only: bool,
 }
 
-/// The account of a guarded UDP port, since the guard was attached.
+/// The account of the datagrams or SYNs for a guarded port, since the guard was attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuardedPort {
-    /// The port.
+    /// Whose port it is.
+    pub transport: Transport,
+    /// The port; 0 of TCP stands for all ports without a listener.
     pub port: u16,
-    /// Datagrams that the kernel got.
+    /// Packets that the kernel got.
     pub passed: u64,
-    /// Datagrams that were dropped because a socket's queue was full.
+    /// Packets that were dropped: because a socket's queue or a listener's queue of connections was full; of
+    /// ports without a listener because the kernel was to send no more resets.
     pub dropped: u64,
+    /// SYNs that were answered by a cookie, because a listener's queue of SYNs was full.
+    pub answered: u64,
+}
+
+/// The protocol that a port belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Transport {
+    /// UDP.
+    Udp,
+    /// TCP.
+    Tcp,
+}
+
+impl Transport {
+    /// Returns the transport of a number of the Internet protocol that the program counts by.
+    fn of(number: u32) -> Self {
+        if number == 6 { Self::Tcp } else { Self::Udp }
+    }
 }
 
 /// The multicast groups of announcements about addresses: `RTMGRP_IPV4_IFADDR` and `RTMGRP_IPV6_IFADDR`
@@ -73,15 +97,33 @@ const ADDRESSES: u32 = 0x10 | 0x100;
 /// The size in bytes of the queue of announcements. If some are lost, the addresses are listed all the same.
 const ANNOUNCED_BYTES: usize = 64 * 1024;
 
-/// A guard at devices of the kernel, for datagrams to the machine's own addresses. It is detached when it is
-/// dropped, and when the process ends, even by SIGKILL.
+/// A guard at devices of the kernel, for datagrams and SYNs to the machine's own addresses. It is detached
+/// when it is dropped, and when the process ends, even by SIGKILL.
 pub struct Guard {
-    devices: Vec<(String, Attached)>,
-    /// By port: datagrams passed and dropped.
-    accounts: PerCpuHashMap<MapData, u32, [u64; 2]>,
+    devices: Vec<GuardedDevice>,
+    /// By protocol and port: packets passed, dropped and answered.
+    accounts: PerCpuHashMap<MapData, u32, [u64; 3]>,
     addresses: HashMap<MapData, [u32; 5], u8>,
+    /// By index: devices on which the kernel answers all SYNs.
+    mute: HashMap<MapData, u32, u8>,
     shown: BTreeSet<IpAddress>,
     announcements: Arc<OwnedFd>,
+}
+
+#[derive(Debug)]
+struct GuardedDevice {
+    name: String,
+    index: u32,
+    mode: Mode,
+    is_mute: bool,
+    _attached: Attached,
+}
+
+impl GuardedDevice {
+    /// Returns whether the device sends what the program answers.
+    fn sends(&self) -> bool {
+        self.mode == Mode::Generic || sends_back(self.index).unwrap_or(false)
+    }
 }
 
 impl fmt::Debug for Guard {
@@ -97,8 +139,28 @@ impl Guard {
     /// The process lacks a capability, the kernel cannot run the program, there is no such device, or it has
     /// another XDP program.
     pub fn attach(devices: &[String], options: &GuardOptions) -> Result<Self, LinkError> {
-        let mut object = EbpfLoader::new().load(OBJECT).map_err(|error| error_of(LOAD, error))?;
+        let (mut object, mut guard) = Self::load(options)?;
+        for name in devices {
+            let index = device_index(name)?;
+            // Until it is known that it sends.
+            guard.mute.insert(index, 1, 0).map_err(|error| error_of(LOAD, error))?;
+            let (mode, attached) = attach(&mut object, PROGRAM, name)?;
+            guard.devices.push(GuardedDevice {
+                name: name.clone(),
+                index,
+                mode,
+                is_mute: true,
+                _attached: attached,
+            });
+        }
+        guard.show_mute()?;
+        Ok(guard)
+    }
+
+    /// Loads the program, which knows the addresses of the machine then.
+    fn load(options: &GuardOptions) -> Result<(Ebpf, Self), LinkError> {
         let failed = |error| error_of(LOAD, error);
+        let mut object = EbpfLoader::new().load(OBJECT).map_err(|error| error_of(LOAD, error))?;
         let mut selected: Array<MapData, u8> = take_map(&mut object, "selected")?;
         for &port in &options.ports {
             selected.set(port.into(), 1, 0).map_err(failed)?;
@@ -112,24 +174,28 @@ impl Guard {
             devices: Vec::new(),
             accounts: take_map(&mut object, "accounts")?,
             addresses: take_map(&mut object, "addresses")?,
+            mute: take_map(&mut object, "mute")?,
             shown: BTreeSet::new(),
             announcements: Arc::new(announcements),
         };
         guard.show_addresses()?;
-        for device in devices {
-            let (_, attached) = attach(&mut object, PROGRAM, device)?;
-            guard.devices.push((device.clone(), attached));
-        }
-        Ok(guard)
+        Ok((object, guard))
     }
 
-    /// Returns a descriptor that is readable when [`Guard::follow`] has something to do.
+    /// Returns the devices on which the kernel answers all SYNs, because the device would drop the guard's
+    /// answers: a veth does, while its other end has no XDP program.
+    pub fn mute(&self) -> impl Iterator<Item = &str> {
+        self.devices.iter().filter(|device| device.is_mute).map(|device| device.name.as_str())
+    }
+
+    /// Returns a descriptor that is readable when addresses have changed, which [`Guard::follow`] follows.
     #[must_use]
     pub fn announcements(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.announcements)
     }
 
-    /// Follows the addresses of the machine, if they have changed.
+    /// Follows the addresses of the machine, if they have changed, and which devices send answers. The kernel
+    /// does not announce the latter, so this is to be called from time to time.
     ///
     /// # Errors
     /// The kernel does not list its addresses, or the program has no room for them.
@@ -144,7 +210,25 @@ impl Guard {
                 Err(error) => return Err(following(error.into())),
             }
         }
-        if has_changed { self.show_addresses() } else { Ok(()) }
+        if has_changed {
+            self.show_addresses()?;
+        }
+        self.show_mute()
+    }
+
+    /// Shows the program which devices would drop its answers.
+    fn show_mute(&mut self) -> Result<(), LinkError> {
+        for device in &mut self.devices {
+            let is_mute = !device.sends();
+            if is_mute == device.is_mute {
+                continue;
+            }
+            let shown =
+                if is_mute { self.mute.insert(device.index, 1, 0) } else { self.mute.remove(&device.index) };
+            shown.map_err(|error| error_of("show the guard which devices send", error))?;
+            device.is_mute = is_mute;
+        }
+        Ok(())
     }
 
     /// Shows the program the addresses that the machine has now.
@@ -162,18 +246,28 @@ impl Guard {
         Ok(())
     }
 
-    /// Returns the accounts of all ports at which datagrams for sockets have come, in the order of ports.
+    /// Returns the accounts of all ports at which datagrams for sockets or SYNs have come, by transport and
+    /// port.
     ///
     /// # Errors
     /// None that a caller can expect.
     pub fn ports(&self) -> Result<Vec<GuardedPort>, LinkError> {
         let mut ports = Vec::new();
         for account in self.accounts.iter() {
-            let (port, by_cpu) = account.map_err(|error| error_of("read the guard's accounts", error))?;
+            let (key, by_cpu) = account.map_err(|error| error_of("read the guard's accounts", error))?;
             let sum = |at: usize| by_cpu.iter().filter_map(|counts| counts.get(at)).sum();
-            ports.push(GuardedPort { port: port as u16, passed: sum(0), dropped: sum(1) });
+            ports.push(GuardedPort {
+                transport: Transport::of(key >> 16),
+                port: key as u16,
+                passed: sum(0),
+                dropped: sum(1),
+                answered: sum(2),
+            });
         }
-        ports.sort_unstable_by_key(|account| account.port);
+        ports.sort_unstable_by_key(|account| (account.transport, account.port));
         Ok(ports)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -52,6 +52,7 @@ mod closing;
 mod connections;
 mod cpu;
 mod device;
+mod device_facts;
 mod error;
 mod eventfd;
 mod guard;
@@ -101,9 +102,10 @@ pub use cpu::{
     set_timer_slack, taken_from_kernel, thread_cpu_time,
 };
 pub use device::{Descriptors, Device, DeviceInfo, DeviceState, KernelWork, QUEUES_MAX, Refusal, Status};
+pub use device_facts::{DeviceFacts, XdpProgram};
 pub use error::LinkError;
 pub use eventfd::EventFd;
-pub use guard::{Guard, GuardOptions, GuardedPort};
+pub use guard::{Guard, GuardOptions, GuardedPort, Transport};
 pub use hangup::hangup_events;
 pub use hardware::{Address, hardware_address};
 pub use interrupting::{SignalTimer, TimerFd};
@@ -132,4 +134,4 @@ pub use sys::{in_own_session, send_in_segments, set_congestion_control};
 pub use tap::{Tap, TapOptions};
 pub use utc::Utc;
 pub use wait::{Halt, Nap, Notifier, Woken};
-pub use xdp::{Xdp, XdpOptions};
+pub use xdp::{Xdp, XdpOptions, try_xdp_socket};

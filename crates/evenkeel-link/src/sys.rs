@@ -186,6 +186,35 @@ pub(crate) fn ioctl_number(fd: BorrowedFd<'_>, request: libc::Ioctl, number: lib
     check(unsafe { libc::ioctl(fd.as_raw_fd(), request, libc::c_ulong::from(number)) })
 }
 
+/// The words of an answer of ethtool: as many as the longest one has, `struct ethtool_drvinfo`.
+pub(crate) type EthtoolWords = [u32; 49];
+
+/// A question to a device by ethtool (linux/ethtool.h), whose answer has at most [`EthtoolWords`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EthtoolGet {
+    Driver = 3,
+    Flags = 0x25,
+    Gro = 0x2b,
+    Channels = 0x3c,
+}
+
+impl EthtoolGet {
+    /// Asks the device called `name`. The first word of the answer is the question.
+    pub(crate) fn ask(self, fd: impl AsFd, name: &str) -> io::Result<EthtoolWords> {
+        let mut words = [0; _];
+        words[0] = self as u32;
+        let mut request = ifreq(name.as_bytes());
+        request.ifr_ifru.ifru_data = ptr::from_mut(&mut words).cast();
+        // The kernel copies from and to `words`, which are large enough for each question, live through the
+        // call, and are valid for any bit pattern. It keeps no pointer.
+        ioctl(fd.as_fd(), SIOCETHTOOL, &mut request)?;
+        Ok(words)
+    }
+}
+
+/// The request of ethtool (linux/sockios.h).
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+
 /// Returns an `ifreq` for the device called `name`, of which at most 15 bytes are used: the last byte of
 /// the field ends the C string.
 pub(crate) fn ifreq(name: &[u8]) -> libc::ifreq {

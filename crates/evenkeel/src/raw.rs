@@ -128,11 +128,12 @@ pub mod device {
         RxQueue, Seen, TxQueue,
     };
     pub use evenkeel_link::{
-        Address, Descriptors, Device, DeviceChange, DeviceChanges, DeviceInfo, DeviceSpec, DeviceState,
-        FRAME_BYTES, KernelWork, LISTEN_BYTES, LinkError, LinkSpec, Listen, Listener, NetSpec, OpenOptions,
-        Packet, PacketOptions, Refusal, SpecError, Stamp, StampedFrame, Status, Tap, TapOptions, Xdp,
-        XdpOptions, XdpSpec, buffer_bytes_for, device_now, devices_to_listen_to, hardware_address, listen,
-        open, open_queues, open_with, parse_queues, refuse_kernel_forwarding,
+        Address, Descriptors, Device, DeviceChange, DeviceChanges, DeviceFacts, DeviceInfo, DeviceSpec,
+        DeviceState, FRAME_BYTES, KernelWork, LISTEN_BYTES, LinkError, LinkSpec, Listen, Listener, NetSpec,
+        OpenOptions, Packet, PacketOptions, Refusal, SpecError, Stamp, StampedFrame, Status, Tap, TapOptions,
+        Xdp, XdpOptions, XdpProgram, XdpSpec, buffer_bytes_for, device_now, devices_to_listen_to,
+        hardware_address, listen, open, open_queues, open_with, parse_queues, refuse_kernel_forwarding,
+        try_xdp_socket,
     };
 }
 
@@ -140,7 +141,7 @@ pub mod device {
 pub mod kernel {
     pub use crate::kernel::{FollowError, FollowedTables, KernelReport, addresses_on, sharing};
     pub use evenkeel_link::{
-        Accepted, Beneath, Connections, Guard, GuardOptions, GuardedPort, Happened, WaitBy,
+        Accepted, Beneath, Connections, Guard, GuardOptions, GuardedPort, Happened, Transport, WaitBy,
         allow_descriptors, enter_new_network, have_own_descriptors, send_in_segments, set_congestion_control,
     };
 }

@@ -28,17 +28,15 @@ use crate::counters::Drop;
 use crate::far_ends::{FarEnd, Sender};
 use crate::latency::Histogram;
 use crate::measure::{CoreTime, Neighbour, drain, per_second, settle_on, undisturbed};
+use crate::on_veth::{GENERATOR, HOST, PAYLOAD, SERVICE_PORT};
 use crate::pace::Pace;
 use crate::requests::{Requests, Shape};
 use crate::service::{self, Counters, Service};
 
-/// The ports of the flooded service, and of the second service, which is not flooded.
-pub(super) const SERVICE_PORT: u16 = 7;
+/// The port of the second service, which is not flooded.
 const VICTIM_PORT: u16 = 53;
 /// The rate of requests to the second service, in requests a second.
 pub(super) const VICTIM_PPS: u64 = 1_000;
-/// The number of bytes of payload of every request. With headers, that makes the smallest Ethernet frame.
-pub(super) const PAYLOAD: usize = 18;
 /// The number of flows of the flood.
 const FLOWS: u16 = 64;
 /// The limit of channels and of socket queues. It holds half a second of requests to the second service, in
@@ -67,10 +65,8 @@ pub(super) struct Conditions {
 /// The number of bytes of each request frame, without FCS.
 pub(super) const FRAME_BYTES: usize = 14 + 20 + 8 + PAYLOAD;
 
-pub(super) const HOST: Ipv4Address = Ipv4Address::new(10, 77, 0, 2);
 /// The hardware address of the host.
 pub(super) const HARDWARE: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 2]);
-pub(super) const GENERATOR: Ipv4Address = Ipv4Address::new(10, 77, 0, 1);
 
 /// The times of a run: its start, the measured window, and its end.
 #[derive(Debug, Clone, Copy)]

@@ -131,6 +131,11 @@ pub(crate) fn demonstration() -> Demonstration {
         delivered_pps: (600e3 * load).min(420e3) / (1.0 + (load - 0.8).max(0.0).powi(4)),
         core_share: 1.0,
     };
+    let guarded = |load: f64| VethPoint {
+        offered_pps: 600e3 * load,
+        delivered_pps: (600e3 * load).min(400e3),
+        core_share: 1.0,
+    };
     let over_xdp = |load: f64| VethPoint {
         offered_pps: 500e3 * load,
         delivered_pps: (500e3 * load).min(480e3),
@@ -157,6 +162,8 @@ pub(crate) fn demonstration() -> Demonstration {
         },
         architectures: SHAPES.iter().map(architecture).collect(),
         kernel_missing: None,
+        guarded_missing: None,
+        guarded: Some(OnVeth::from_points("6.0.0", loads.iter().map(|&l| guarded(l)).collect())),
         over_xdp_missing: None,
         over_xdp: Some(OnVeth::from_points("6.0.0", loads.iter().map(|&l| over_xdp(l)).collect())),
         kernel: Some(OnVeth::from_points("6.0.0", loads.iter().map(|&l| kernel(l)).collect())),

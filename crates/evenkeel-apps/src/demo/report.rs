@@ -306,11 +306,12 @@ mod tests {
         let mut results = fixture::demonstration();
         results.architectures.iter_mut().for_each(|a| a.points[3].core_share = 0.5);
         results.kernel.as_mut().unwrap().points[3].core_share = 0.5;
+        results.guarded.as_mut().unwrap().points[3].core_share = 0.5;
         results.over_xdp.as_mut().unwrap().points[3].core_share = 0.5;
         let page = render(&results);
         let heading = page.split_once("<h1>").unwrap().1.split_once("</h1>").unwrap().0;
         assert_eq!(heading, "This machine was too busy to tell what a flood does");
-        assert_eq!(page.matches("<b>?</b><span>cannot tell</span>").count(), 7);
+        assert_eq!(page.matches("<b>?</b><span>cannot tell</span>").count(), 8);
         for claim in ["keeps its peak", "livelocks", "falls under load", "% of its peak", "loses nothing"] {
             assert!(!page.contains(claim), "{claim}");
         }

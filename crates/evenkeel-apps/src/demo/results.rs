@@ -32,6 +32,13 @@ pub struct Demonstration {
     pub kernel: Option<OnVeth>,
     /// The reason why `kernel` is missing although it was asked for.
     pub kernel_missing: Option<String>,
+    /// The results of the kernel's own socket behind [`Guard`](evenkeel::raw::kernel::Guard), if it could be
+    /// measured.
+    #[serde(default)]
+    pub guarded: Option<OnVeth>,
+    /// The reason why `guarded` is missing although it was asked for.
+    #[serde(default)]
+    pub guarded_missing: Option<String>,
     /// The results of a socket of ours on the same veth pair, over AF_XDP under `ni-lrp`, if it could be
     /// measured.
     #[serde(default)]
@@ -244,19 +251,25 @@ impl Architecture {
 
 /// The name of the kernel's socket on the veth pair.
 pub const KERNEL: &str = "kernel";
+/// The name of the same socket behind the guard.
+pub const GUARDED: &str = "kernel, guarded";
 /// The name of our socket there.
 pub const OVER_XDP: &str = "ni-lrp, xdp";
 
 impl Demonstration {
     /// Returns the sockets that were measured on the veth pair, with their names.
     pub fn on_veth(&self) -> impl Iterator<Item = (&'static str, &OnVeth)> {
-        let kernel = self.kernel.iter().map(|socket| (KERNEL, socket));
-        kernel.chain(self.over_xdp.iter().map(|socket| (OVER_XDP, socket)))
+        let sockets = [(KERNEL, &self.kernel), (GUARDED, &self.guarded), (OVER_XDP, &self.over_xdp)];
+        sockets.into_iter().filter_map(|(name, socket)| Some((name, socket.as_ref()?)))
     }
 
     /// Returns the sockets that could not be measured there although they were asked for, with the reasons.
     pub fn missing_on_veth(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let missing = [(KERNEL, &self.kernel_missing), (OVER_XDP, &self.over_xdp_missing)];
+        let missing = [
+            (KERNEL, &self.kernel_missing),
+            (GUARDED, &self.guarded_missing),
+            (OVER_XDP, &self.over_xdp_missing),
+        ];
         missing.into_iter().filter_map(|(name, why)| Some((name, why.as_deref()?)))
     }
 

@@ -47,7 +47,7 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
         told += 1;
         progress(&Progress { name, done: told, of, offered_pps, delivered_pps });
     };
-    let series = runs.len() + 2 * usize::from(options.kernel);
+    let series = runs.len() + 3 * usize::from(options.kernel);
     let mut work = || {
         let mut tell = |run: &Run, loads: &[u64], point: &Point| {
             tell(&run.name, loads.len() * series, point.offered_pps, point.delivered_pps);
@@ -64,10 +64,10 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
             tell(served.name(), loads.len() * series, point.offered_pps, point.delivered_pps)
         })
     });
-    let (kernel, over_xdp) = match on_veth {
-        Some(Ok(pair)) => (Some(pair.kernel), Some(pair.over_xdp)),
-        Some(Err(why)) => (Some(Err(why.clone())), Some(Err(why))),
-        None => (None, None),
+    let [kernel, guarded, over_xdp] = match on_veth {
+        Some(Ok(pair)) => [pair.kernel, pair.guarded, pair.over_xdp].map(Some),
+        Some(Err(why)) => [(); 3].map(|()| Some(Err(why.clone()))),
+        None => [None, None, None],
     };
     let summed = runs
         .iter()
@@ -83,6 +83,8 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
         architectures: summed.collect(),
         kernel_missing: kernel.as_ref().and_then(|k| k.as_ref().err().cloned()),
         kernel: kernel.and_then(Result::ok),
+        guarded_missing: guarded.as_ref().and_then(|it| it.as_ref().err().cloned()),
+        guarded: guarded.and_then(Result::ok),
         over_xdp_missing: over_xdp.as_ref().and_then(|it| it.as_ref().err().cloned()),
         over_xdp: over_xdp.and_then(Result::ok),
     })

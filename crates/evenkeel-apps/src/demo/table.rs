@@ -50,6 +50,14 @@ pub fn render(results: &Demonstration) -> String {
             pps(kernel.offered_max_pps)
         );
     }
+    if let Some(guarded) = &results.guarded {
+        let _ = writeln!(
+            text,
+            "{}: the same socket behind `evenkeel guard`, at most {}.",
+            results::GUARDED,
+            pps(guarded.offered_max_pps)
+        );
+    }
     if let Some(ours) = &results.over_xdp {
         let _ = writeln!(
             text,

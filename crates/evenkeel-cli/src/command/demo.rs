@@ -27,8 +27,8 @@ use crate::{quantity, suggest, terminal};
 /// generator can send. All numbers are counters, and every frame must be accounted for.
 ///
 /// The command prints a table and writes the curves to a page for any browser. It needs no root. As root it
-/// also floods the kernel's own UDP socket, and a socket of evenkeel over AF_XDP, on a second veth pair. All
-/// pairs and namespaces are removed afterwards.
+/// also floods the kernel's own UDP socket, without and with `evenkeel guard`, and a socket of evenkeel over
+/// AF_XDP, on a second veth pair. All pairs and namespaces are removed afterwards.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Measure fewer, shorter points: about ten seconds, less exact.

@@ -1,11 +1,12 @@
-//! `evenkeel guard`: early discard in front of the kernel's own UDP sockets.
+//! `evenkeel guard`: early discard in front of the kernel's own sockets.
 
+use core::cmp::Reverse;
 use std::time::Duration;
 
 use clap::Args;
 use evenkeel::raw::kernel::GuardOptions;
 use evenkeel::raw::privilege::CapabilitySet;
-use evenkeel_apps::guard::{self, GuardError, Guarded, Port};
+use evenkeel_apps::guard::{self, ClosedPorts, GuardError, Guarded, Port, Protocol};
 use evenkeel_apps::host_setup::Occasion;
 use evenkeel_apps::quantity::{count, three_digits};
 
@@ -16,20 +17,21 @@ use crate::supervision::{self, ServiceArguments};
 use crate::terminal::{self, Progress};
 use crate::{published, quantity};
 
-/// Protect programs that stay on the kernel's UDP sockets from floods.
+/// Protect programs that stay on the kernel's sockets from floods.
 ///
 /// The guard looks at the queue of the socket that a datagram is for. If the queue is full, the datagram is
 /// dropped before the kernel works on it. So a flooded server gets time to read what it has, and the sockets
-/// next to it keep theirs. Programs need no change.
+/// next to it keep theirs. If a TCP listener has a full queue of SYNs, the guard answers them in its place by
+/// SYN cookies. Programs need no change.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Guard the sockets behind network interface NAME.
     #[arg(value_name = "NAME", required = true)]
     interfaces: Vec<String>,
-    /// Guard only sockets at these UDP ports [default: all].
+    /// Guard only sockets at these ports of UDP and TCP [default: all].
     #[arg(short, long, value_name = "PORT,...", value_delimiter = ',')]
     port: Vec<u16>,
-    /// Drop nothing, and count what would be dropped.
+    /// Drop and answer nothing; count what would be.
     #[arg(long)]
     dry_run: bool,
     /// Stop after TIME, such as 10s [default: at Ctrl-C].
@@ -55,8 +57,8 @@ pub(crate) const GUIDE: Guide = Guide {
         heading: "Interfaces",
         blocks: &[Block::Text(
             "An interface may have no other XDP program, and the kernel needs /sys/kernel/btf/vmlinux. \
-             It needs root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON). TCP, fragments, IP options, groups, \
-             tunnels, and what is for no socket of this machine go on to the kernel.",
+             It needs root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON). Segments of connections, fragments, IP \
+             options, groups, tunnels, and datagrams for no socket of this machine go on to the kernel.",
         )],
     }],
     examples: &[
@@ -64,7 +66,10 @@ pub(crate) const GUIDE: Guide = Guide {
             says: "As root, see for ten seconds what would be dropped.",
             command: "evenkeel guard eth0 --dry-run --duration 10s",
         },
-        Example { says: "As root, protect a DNS server.", command: "evenkeel guard eth0 --port 53" },
+        Example {
+            says: "As root, protect a DNS and a web server.",
+            command: "evenkeel guard eth0 --port 53,443",
+        },
         Example {
             says: "As root, list the ports that were flooded.",
             command: "evenkeel guard eth0 eth1 --json | jq '.ports[] | select(.dropped > 0)'",
@@ -73,7 +78,7 @@ pub(crate) const GUIDE: Guide = Guide {
     exit_status: texts::EXIT_STATUS,
     signals: texts::SIGNALS,
     files: &[],
-    see_also: &["monitor", "udp(7)", "ss(8)"],
+    see_also: &["monitor", "udp(7)", "tcp(7)", "ss(8)"],
 };
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -81,7 +86,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.service.begin(CapabilitySet::empty())?;
     let limits = published::limits(arguments.duration, Some(arguments.stats_interval))?;
     let mut progress = if arguments.json { Progress::silent() } else { Progress::new() };
-    let began = || supervision::say(&began(arguments));
+    let began = |mute: &[&str]| {
+        supervision::say(&began(arguments));
+        mute.iter().for_each(|interface| supervision::say(&unanswered(interface)));
+    };
     let guarded =
         guard::run(
             arguments.interfaces.clone(),
@@ -119,19 +127,32 @@ impl Arguments {
 /// Returns the line that says what is guarded.
 fn began(arguments: &Arguments) -> String {
     let sockets = match arguments.port.as_slice() {
-        [] => "all UDP sockets".to_owned(),
+        [] => "all sockets".to_owned(),
         ports => {
             let ports: Vec<_> = ports.iter().map(u16::to_string).collect();
-            format!("UDP sockets at {} {}", if ports.len() == 1 { "port" } else { "ports" }, ports.join(", "))
+            format!("sockets at {} {}", if ports.len() == 1 { "port" } else { "ports" }, ports.join(", "))
         }
     };
     let only = if arguments.dry_run { ", and dropping nothing" } else { "" };
     format!("guarding {sockets} behind {}{only}", arguments.interfaces.join(", "))
 }
 
+/// Returns the line that says why the kernel answers all SYNs that come through an interface.
+fn unanswered(interface: &str) -> String {
+    format!(
+        "SYNs at {interface} are left to the kernel: a veth drops answers unless its other end has an XDP \
+         program"
+    )
+}
+
 fn line(guarded: &Guarded) -> String {
-    let Guarded { seconds, passed, dropped, .. } = guarded;
-    format!("{seconds:>6.1} s  {} dropped, {} passed", count(*dropped), count(*passed))
+    let Guarded { seconds, passed, dropped, answered, .. } = guarded;
+    format!(
+        "{seconds:>6.1} s  {} dropped, {} SYNs answered, {} passed",
+        count(*dropped),
+        count(*answered),
+        count(*passed)
+    )
 }
 
 /// The most ports that the report lists.
@@ -139,25 +160,36 @@ const LISTED: usize = 20;
 
 /// Returns the account as text: the ports with most drops first.
 fn describe(guarded: &Guarded) -> String {
-    let Guarded { seconds, dry_run, passed, dropped, ports, .. } = guarded;
-    let what = if *dry_run { "would have been dropped" } else { "dropped" };
+    let Guarded { seconds, dry_run, passed, dropped, answered, ports, closed_ports, .. } = guarded;
+    let would = if *dry_run { "would have been: " } else { "" };
     let mut text = format!(
-        "{} datagrams {what}, {} passed to sockets in {} s\n",
+        "{would}{} dropped, {} SYNs answered, {} passed in {} s\n",
         count(*dropped),
+        count(*answered),
         count(*passed),
         three_digits(*seconds)
     );
     let mut ports: Vec<&Port> = ports.iter().collect();
-    ports.sort_by_key(|account| (core::cmp::Reverse((account.dropped, account.passed)), account.port));
-    for Port { port, passed, dropped } in ports.iter().take(LISTED) {
-        text.push_str(&format!(
-            "  port {port:<5}  {:>9} {what}, {:>9} passed\n",
-            count(*dropped),
-            count(*passed)
-        ));
+    ports.sort_by_key(|Port { protocol, port, passed, dropped, answered }| {
+        (Reverse((dropped + answered, *passed)), *port, *protocol)
+    });
+    for Port { protocol, port, passed, dropped, answered } in ports.iter().take(LISTED) {
+        let name = match protocol {
+            Protocol::Udp => format!("udp {port}"),
+            Protocol::Tcp => format!("tcp {port}"),
+        };
+        text.push_str(&row(&name, *dropped, *answered, *passed));
     }
     if ports.len() > LISTED {
         text.push_str(&format!("  and {} other ports\n", ports.len() - LISTED));
     }
+    if *closed_ports != ClosedPorts::default() {
+        text.push_str(&row("tcp, closed", closed_ports.dropped, 0, closed_ports.passed));
+    }
     text
+}
+
+fn row(name: &str, dropped: u64, answered: u64, passed: u64) -> String {
+    let [dropped, answered, passed] = [dropped, answered, passed].map(count);
+    format!("  {name:<11}  {dropped:>11} dropped, {answered:>11} answered, {passed:>11} passed\n")
 }

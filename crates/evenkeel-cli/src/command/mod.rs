@@ -6,6 +6,7 @@ mod capture;
 pub(crate) mod completions;
 mod config_file;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod guard;
 pub(crate) mod help;
 mod hosting;
@@ -18,6 +19,7 @@ pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod stats;
 pub(crate) mod stream;
+pub(crate) mod top;
 pub(crate) mod wan;
 
 use std::path::PathBuf;

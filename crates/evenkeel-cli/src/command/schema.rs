@@ -4,6 +4,7 @@
 
 use clap::Args;
 use evenkeel_apps::demo::results::Demonstration;
+use evenkeel_apps::doctor::Report as Examined;
 use evenkeel_apps::guard::Guarded;
 use evenkeel_apps::route::router::Plan;
 use evenkeel_apps::wan::Report;
@@ -16,7 +17,7 @@ use serde_json::Value;
 
 use super::completions::Completions;
 use super::stream::{files, send, serve};
-use super::{blast, load, monitor, route, stats, wan};
+use super::{blast, load, monitor, route, stats, top, wan};
 use crate::failure::Failure;
 use crate::manual::guide::{Example, Guide};
 use crate::{suggest, terminal};
@@ -57,7 +58,7 @@ pub(crate) const GUIDE: Guide = Guide {
 type Add = fn(&mut SchemaGenerator) -> Schema;
 
 /// The commands with `--json`, each with the types of the values that it may print.
-const OUTPUTS: [(&str, &[Add]); 15] = [
+const OUTPUTS: [(&str, &[Add]); 17] = [
     ("demo", &[add::<Demonstration>]),
     ("echo", &[add::<serve::Output<'static>>]),
     ("sink", &[add::<serve::Output<'static>>]),
@@ -66,10 +67,12 @@ const OUTPUTS: [(&str, &[Add]); 15] = [
     ("blast", &[add::<blast::Output<'static>>]),
     ("load", &[add::<load::Output<'static>>]),
     ("monitor", &[add::<monitor::Output<'static>>]),
+    ("doctor", &[add::<Examined>]),
     ("guard", &[add::<Guarded>]),
     ("route", &[add::<route::Output<'static>>, add::<route::cable::Output<'static>>, add::<Plan>]),
     ("wan", &[add::<wan::Output<'static, Report>>, add::<wan::Output<'static, Demonstrated>>]),
     ("stats", &[add::<stats::Stats>]),
+    ("top", &[add::<top::Top>]),
     ("lab list", &[add::<Vec<Listing>>]),
     ("lab run", &[add::<ExperimentReport>, add::<Vec<ExperimentReport>>]),
     ("completions", &[add::<Completions>]),

@@ -15,13 +15,15 @@ use super::account;
 use crate::failure::Failure;
 use crate::manual::guide::{Example, Group, Guide};
 use crate::manual::texts;
+use crate::table::{self, rows};
 use crate::terminal;
 
 /// Print the figures of running commands: frames, drops, sockets, processes, and the use of the core.
 ///
 /// Every command that runs a host serves its figures on a socket for its own user, in
 /// $XDG_RUNTIME_DIR/evenkeel or, for root and services without that variable, in /run/evenkeel. Root reads
-/// the figures of all services. A command does no work for it while nobody asks. So do programs that open an Endpoint of the library.
+/// the figures of all services. A command does no work for it while nobody asks. So do programs that open an
+/// Endpoint of the library.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Print the figures of this process [default: of all of this user].
@@ -64,12 +66,8 @@ pub(crate) const GUIDE: Guide = Guide {
         ("1", "No such process serves its figures to this user, or it does not answer."),
         ("2", texts::BAD_ARGUMENTS),
     ],
-    files: &[
-        ("$XDG_RUNTIME_DIR/evenkeel/PID", "The socket of a running command."),
-        ("/run/evenkeel/PID", "The socket of a command that root runs without XDG_RUNTIME_DIR."),
-        ("/run/evenkeel/user-UID/PID", "The socket of a command that root runs with --user."),
-    ],
-    see_also: &["monitor", "schema"],
+    files: texts::FIGURES,
+    see_also: &["top", "monitor", "schema"],
     ..Guide::EMPTY
 };
 
@@ -136,19 +134,13 @@ fn host(snapshot: &Snapshot) -> String {
     let core = if is_measured { format!(", core {}", account::idle(&counters.cpu)) } else { String::new() };
     let mut tables = vec![frames(snapshot), interfaces(snapshot), processes(snapshot)];
     tables.extend((!snapshot.sockets.is_empty()).then(|| sockets(snapshot)));
-    let tables: Vec<String> = tables.iter().map(|rows| table(rows)).collect();
+    let tables: Vec<String> = tables.iter().map(|rows| table::text(rows)).collect();
     let connections = match snapshot.tcp.connections {
         0 => String::new(),
         open => format!("  {} TCP connections\n", count(open as u64)),
     };
     let (drops, devices) = (account::drops(&counters), account::interfaces(&counters));
     format!("  {seconds:.1} s{core}\n{}{connections}{drops}{devices}", tables.concat())
-}
-
-/// Returns a heading and the numbers below it. The first word of each row is a name.
-fn rows<const N: usize>(heading: [&str; N], rows: impl Iterator<Item = [String; N]>) -> Vec<Vec<String>> {
-    let heading = heading.map(str::to_owned).to_vec();
-    std::iter::once(heading).chain(rows.map(Vec::from)).collect()
 }
 
 fn frames(snapshot: &Snapshot) -> Vec<Vec<String>> {
@@ -185,7 +177,7 @@ fn sockets(snapshot: &Snapshot) -> Vec<Vec<String>> {
 }
 
 /// Returns the kind of a socket with its address.
-fn name(socket: &Socket) -> String {
+pub(super) fn name(socket: &Socket) -> String {
     match (socket.address, socket.port) {
         (_, 0) => socket.kind.to_string(),
         (None, port) => format!("{} *:{port}", socket.kind),
@@ -193,33 +185,9 @@ fn name(socket: &Socket) -> String {
     }
 }
 
-/// Returns rows as lines: names to the left, numbers to the right.
-fn table(rows: &[Vec<String>]) -> String {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| {
-        let words = rows.iter().filter_map(|row| row.get(column));
-        words.map(|word| word.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let words = row.iter().zip(&widths).enumerate().map(|(column, (word, &width))| match column {
-            0 => format!("  {word:<width$}"),
-            _ => format!("  {word:>width$}"),
-        });
-        words.collect::<String>() + "\n"
-    };
-    rows.iter().map(line).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_to_the_left_and_numbers_to_the_right() {
-        let rows = rows(["process", "used"], [["a".to_owned(), "1 µs".to_owned()]].into_iter());
-        assert_eq!(table(&rows), "  process  used\n  a        1 µs\n");
-    }
 
     #[test]
     fn a_process_of_whose_hosts_none_answers_is_shown() {

@@ -9,7 +9,7 @@ use crate::command::help::{self, PAGES};
 use crate::manual;
 
 /// The commands with a guide in the documentation, each with its file.
-const GUIDES: [(&str, &str); 12] = [
+const GUIDES: [(&str, &str); 13] = [
     ("demo", "demo"),
     ("echo", "echo"),
     ("sink", "echo"),
@@ -19,6 +19,7 @@ const GUIDES: [(&str, &str); 12] = [
     ("load", "load"),
     ("monitor", "monitor"),
     ("route", "route"),
+    ("doctor", "doctor"),
     ("guard", "guard"),
     ("wan", "wan"),
     ("lab run", "lab"),

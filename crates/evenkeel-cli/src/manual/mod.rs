@@ -11,7 +11,9 @@ pub(crate) mod texts;
 use clap::{Arg, Command};
 
 use crate::command::stream::{http, send};
-use crate::command::{blast, completions, demo, guard, lab, load, monitor, route, schema, serve, stats, wan};
+use crate::command::{
+    blast, completions, demo, doctor, guard, lab, load, monitor, route, schema, serve, stats, top, wan,
+};
 use guide::{Block, Example, Group, Guide, Section};
 
 /// The guide to the program as a whole.
@@ -20,7 +22,11 @@ const PROGRAM: Guide = Guide {
         Group { heading: "Experiments", first: &["demo", "lab"], others: &[] },
         Group { heading: "Servers", first: &["echo", "sink", "http"], others: &[] },
         Group { heading: "Generators", first: &["send", "blast", "load"], others: &[] },
-        Group { heading: "Networks", first: &["guard", "monitor", "route", "wan"], others: &["stats"] },
+        Group {
+            heading: "Networks",
+            first: &["doctor", "guard", "monitor", "route", "wan"],
+            others: &["stats", "top"],
+        },
         Group { heading: "Help", first: &[], others: &["help", "man", "completions", "schema"] },
     ],
     sections: &[
@@ -102,7 +108,7 @@ const MAN: Guide = Guide {
 };
 
 /// The guides, each with the words of its command.
-const GUIDES: [(&str, &Guide); 20] = [
+const GUIDES: [(&str, &Guide); 22] = [
     ("", &PROGRAM),
     ("demo", &demo::GUIDE),
     ("echo", &serve::ECHO_GUIDE),
@@ -112,10 +118,12 @@ const GUIDES: [(&str, &Guide); 20] = [
     ("blast", &blast::GUIDE),
     ("load", &load::GUIDE),
     ("monitor", &monitor::GUIDE),
+    ("doctor", &doctor::GUIDE),
     ("guard", &guard::GUIDE),
     ("route", &route::GUIDE),
     ("wan", &wan::GUIDE),
     ("stats", &stats::GUIDE),
+    ("top", &top::GUIDE),
     ("lab", &lab::GUIDE),
     ("lab list", &lab::LIST_GUIDE),
     ("lab run", &lab::RUN_GUIDE),

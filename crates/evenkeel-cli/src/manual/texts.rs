@@ -86,6 +86,13 @@ pub(crate) const STEP_SIGNALS: &[Term] = &[
 /// The device file of TAPs.
 pub(crate) const TUN_FILE: Term = ("/dev/net/tun", "The kernel's device for TAPs, which tap:NAME opens.");
 
+/// The sockets on which running commands serve their figures.
+pub(crate) const FIGURES: &[Term] = &[
+    ("$XDG_RUNTIME_DIR/evenkeel/PID", "The socket of a running command."),
+    ("/run/evenkeel/PID", "The socket of a command that root runs without XDG_RUNTIME_DIR."),
+    ("/run/evenkeel/user-UID/PID", "The socket of a command that root runs with --user."),
+];
+
 pub(crate) const QUEUES: &str = "Either link with N receive rings. Each flow uses one of them.";
 
 /// The signals of a command that can read files again.

@@ -2,6 +2,9 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(unreachable_pub, clippy::unwrap_used, reason = "helpers of tests")]
 
+pub mod pty;
+pub mod session;
+
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;

@@ -1,5 +1,5 @@
 //! Requests about single entries of the kernel's tables: an address to add, a neighbour to resolve, the XDP
-//! program of a device.
+//! programs of a device and of its other end.
 
 use std::io;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkMessage, LinkXdp};
+use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkInfo, LinkMessage, LinkXdp};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
@@ -73,18 +73,56 @@ pub(crate) fn resolve_neighbor(index: u32, address: IpAddress) -> io::Result<Opt
 /// # Errors
 /// The kernel has no such device.
 pub(crate) fn xdp_program(index: u32) -> io::Result<Option<u32>> {
+    Ok(program_of(&link(index, None)?))
+}
+
+/// Returns whether a device sends the frames that an XDP program in its driver returns (`XDP_TX`). A veth
+/// drops them while its other end has no XDP program, too.
+///
+/// # Errors
+/// The kernel has no such device, or does not tell about the other end, which is in a network namespace that
+/// this process may not manage.
+pub(crate) fn sends_back(index: u32) -> io::Result<bool> {
+    let link_here = link(index, None)?;
+    let is_veth = |attribute: &LinkAttribute| match attribute {
+        LinkAttribute::LinkInfo(about) => about.contains(&LinkInfo::Kind(InfoKind::Veth)),
+        _ => false,
+    };
+    if !link_here.attributes.iter().any(is_veth) {
+        return Ok(true);
+    }
+    let (mut other, mut namespace) = (None, None);
+    for attribute in &link_here.attributes {
+        match *attribute {
+            LinkAttribute::Link(index) => other = Some(index),
+            LinkAttribute::LinkNetNsId(id) => namespace = Some(id),
+            _ => {}
+        }
+    }
+    let other = other.ok_or(io::ErrorKind::NotFound)?;
+    Ok(program_of(&link(other, namespace)?).is_some())
+}
+
+/// Returns what the kernel has about a link, which may be in another network namespace that has a number in
+/// this one.
+fn link(index: u32, namespace: Option<i32>) -> io::Result<LinkMessage> {
     let mut request = LinkMessage::default();
     request.header.index = index;
-    let NetlinkPayload::InnerMessage(Message::NewLink(link)) = ask(Message::GetLink(request), 0)? else {
-        return Err(io::ErrorKind::InvalidData.into());
-    };
-    Ok(link.attributes.iter().find_map(|attribute| match attribute {
+    request.attributes.extend(namespace.map(LinkAttribute::IfNetnsId));
+    match ask(Message::GetLink(request), 0)? {
+        NetlinkPayload::InnerMessage(Message::NewLink(link)) => Ok(link),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+fn program_of(link: &LinkMessage) -> Option<u32> {
+    link.attributes.iter().find_map(|attribute| match attribute {
         LinkAttribute::Xdp(about) => about.iter().find_map(|about| match about {
             LinkXdp::ProgId(number) => Some(*number),
             _ => None,
         }),
         _ => None,
-    }))
+    })
 }
 
 fn neighbor_of(index: u32, address: IpAddress) -> NeighbourMessage {

@@ -36,7 +36,7 @@ use rustix::time::{
 
 use crate::{Clock, sys};
 
-pub(crate) use change::{add_address, resolve_neighbor, xdp_program};
+pub(crate) use change::{add_address, resolve_neighbor, sends_back, xdp_program};
 pub use entry::{
     ALL_LINKS, Entry, KernelHop, KernelNexthop, KernelRoute, KernelRule, KernelWay, News, NexthopKind, Place,
     RuleAction,

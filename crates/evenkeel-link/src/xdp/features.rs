@@ -17,8 +17,12 @@ const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
+/// The driver runs XDP programs itself.
+const NETDEV_XDP_ACT_BASIC: u64 = 1;
 /// The device takes frames that XDP programs of others redirect to it.
 const NETDEV_XDP_ACT_NDO_XMIT: u64 = 4;
+/// The driver puts frames into the memory of an AF_XDP socket without a copy.
+const NETDEV_XDP_ACT_XSK_ZEROCOPY: u64 = 8;
 /// It also takes those in several buffers.
 const NETDEV_XDP_ACT_NDO_XMIT_SG: u64 = 64;
 
@@ -28,21 +32,47 @@ const NLM_F_REQUEST: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
 const ANSWER_BYTES: usize = 8192;
 
+/// The features of a device, as bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Features(u64);
+
+impl Features {
+    /// Asks the kernel for the features of the device with this index. A kernel that cannot tell has an
+    /// error.
+    pub(crate) fn of(index: u32) -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::GENERIC))?;
+        let asked = (CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, &b"netdev\0"[..]);
+        let family = ask(&socket, GENL_ID_CTRL, asked, CTRL_ATTR_FAMILY_ID)?;
+        let family = u16::from_ne_bytes(first(&family)?);
+        let asked = (NETDEV_CMD_DEV_GET, NETDEV_A_DEV_IFINDEX, &index.to_ne_bytes()[..]);
+        let features = ask(&socket, family, asked, NETDEV_A_DEV_XDP_FEATURES)?;
+        Ok(Self(u64::from_ne_bytes(first(&features)?)))
+    }
+
+    /// Returns whether the driver runs XDP programs, before the kernel makes a packet of the frame.
+    pub(crate) const fn is_native(self) -> bool {
+        self.has(NETDEV_XDP_ACT_BASIC)
+    }
+
+    /// Returns whether AF_XDP sockets get frames without a copy.
+    pub(crate) const fn is_zero_copy(self) -> bool {
+        self.has(NETDEV_XDP_ACT_XSK_ZEROCOPY)
+    }
+
+    const fn has(self, wanted: u64) -> bool {
+        self.0 & wanted == wanted
+    }
+}
+
 /// Returns whether XDP programs of other devices can send frames by this one that are in so many buffers. A
 /// kernel that cannot tell has an error.
 pub(super) fn takes_redirected(index: u32, buffers: Buffers) -> io::Result<bool> {
-    let flags = SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::GENERIC))?;
-    let asked = (CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, &b"netdev\0"[..]);
-    let family = ask(&socket, GENL_ID_CTRL, asked, CTRL_ATTR_FAMILY_ID)?;
-    let family = u16::from_ne_bytes(first(&family)?);
-    let asked = (NETDEV_CMD_DEV_GET, NETDEV_A_DEV_IFINDEX, &index.to_ne_bytes()[..]);
-    let features = ask(&socket, family, asked, NETDEV_A_DEV_XDP_FEATURES)?;
     let needed = match buffers {
         Buffers::One => NETDEV_XDP_ACT_NDO_XMIT,
         Buffers::Several => NETDEV_XDP_ACT_NDO_XMIT | NETDEV_XDP_ACT_NDO_XMIT_SG,
     };
-    Ok(u64::from_ne_bytes(first(&features)?) & needed == needed)
+    Ok(Features::of(index)?.has(needed))
 }
 
 fn first<const N: usize>(bytes: &[u8]) -> io::Result<[u8; N]> {

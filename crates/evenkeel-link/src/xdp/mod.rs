@@ -47,6 +47,9 @@ mod transmit;
 mod umem;
 mod witness;
 
+pub(crate) use self::features::Features;
+pub use self::socket::try_xdp_socket;
+
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};

@@ -25,6 +25,14 @@ const AGAIN: Duration = Duration::from_millis(5);
 /// for processors that may still use the socket, and leaves the rest to a worker thread.
 const ATTEMPTS: u32 = 40;
 
+/// Opens a socket of AF_XDP and closes it: whether the kernel has them, and this process may open one.
+///
+/// # Errors
+/// `PermissionDenied` without `CAP_NET_RAW`; `EAFNOSUPPORT` if the kernel has no AF_XDP.
+pub fn try_xdp_socket() -> io::Result<()> {
+    Ok(socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None).map(drop)?)
+}
+
 /// A queue of a device, by the kernel's numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DeviceQueue {

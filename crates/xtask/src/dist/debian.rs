@@ -15,7 +15,7 @@ const DESCRIPTION: &str = "network subsystem in user space, which floods do not 
     evenkeel decides early and cheaply which packets a program can still take,\n \
     and does the costly work only for those. It has servers, a router with\n \
     rules in the language of pf, a monitor that captures to pcapng, an emulator\n \
-    of networks, and a guard for the UDP sockets of the kernel.\n .\n \
+    of networks, and a guard for the sockets of the kernel.\n .\n \
     The units of systemd are installed, and none is enabled.";
 
 /// A package to build.

@@ -5,7 +5,7 @@ use evenkeel::raw::receive;
 
 use super::words;
 use crate::chart::{Axis, Bar, BarChart, Curve, LineChart, Scale, Segment, styles};
-use crate::demo::results::{Architecture, Demonstration, OVER_XDP, Point};
+use crate::demo::results::{Architecture, Demonstration, KERNEL, Point};
 use crate::quantity::{percent, pps, short, three_digits, three_digits_at_most};
 
 /// A picture of the page, with its title.
@@ -49,7 +49,7 @@ fn delivered_chart(results: &Demonstration, title: &str, size: (f64, f64)) -> Li
     for (name, socket) in results.on_veth() {
         let points = socket.points.iter().map(|p| (p.offered_pps, Some(p.delivered_pps))).collect();
         let shown = if size == NARROW { brief(words::title(name)) } else { words::title(name) };
-        let dashed = name == OVER_XDP;
+        let dashed = name != KERNEL;
         curves.push(Curve { name: shown.into(), style: style(name), dashed, points });
     }
     let kept = |a: &Architecture| match a.judgement().doubt() {

@@ -153,7 +153,11 @@ pub(super) fn doubts(results: &Demonstration) -> String {
 
 /// Returns the name of a socket on the veth pair in the report.
 pub(super) fn title(name: &'static str) -> &'static str {
-    if name == results::KERNEL { "Linux" } else { name }
+    match name {
+        results::KERNEL => "Linux",
+        results::GUARDED => "Linux, guarded",
+        _ => name,
+    }
 }
 
 /// Returns a sentence on the curves that the measurements do not tell, with a reason for each kind of doubt.
@@ -188,6 +192,13 @@ pub(super) fn small_print(results: &Demonstration) -> Vec<String> {
             "Linux is the kernel's own UDP socket on a veth pair, with protocol input on the service's core \
              (RPS), up to {}.",
             pps(kernel.offered_max_pps)
+        ));
+    }
+    if let Some(guarded) = &results.guarded {
+        lines.push(format!(
+            "“{}” is the same socket behind evenkeel's guard, up to {}.",
+            title(results::GUARDED),
+            pps(guarded.offered_max_pps)
         ));
     }
     if let Some(ours) = &results.over_xdp {
@@ -288,6 +299,14 @@ fn architectures(html: &mut String, results: &Demonstration) {
              requests and equal work. Its protocol input is steered to the service's core (RPS). The \
              generator and the veth's interface work run on the other core.</dd>",
             escape(&kernel.release)
+        );
+    }
+    if results.guarded.is_some() {
+        let _ = writeln!(
+            html,
+            "<dt>{}</dt><dd>The same socket behind <code>evenkeel guard</code>. The guard's XDP program \
+             drops requests for which the socket's queue has no room, on the generator's core.</dd>",
+            title(results::GUARDED)
         );
     }
     if results.over_xdp.is_some() {

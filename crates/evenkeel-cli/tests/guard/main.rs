@@ -1,7 +1,9 @@
-//! The guard in front of the kernel's own UDP sockets, on a veth pair. Needs root; reports if it is skipped.
+//! The guard in front of the kernel's own sockets, on a veth pair. Needs root; reports if it is skipped.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod tcp;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::{Child, Stdio};
@@ -81,6 +83,12 @@ impl Bench {
     }
 }
 
+/// Returns the hardware address of the near end.
+fn hardware() -> String {
+    let shown = run("ip -j link show gd0");
+    shown.split("\"address\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
+}
+
 /// A guard that runs in a process of its own.
 struct Guard(Child);
 
@@ -104,10 +112,17 @@ impl Guard {
 
 /// Returns how many datagrams passed to a port, and how many were dropped.
 fn account(report: &Value, port: u16) -> (u64, u64) {
+    let [passed, dropped, answered] = account_of(report, "udp", port);
+    assert_eq!(answered, 0, "{report}");
+    (passed, dropped)
+}
+
+/// Returns how many packets passed to a port, were dropped, and were answered.
+fn account_of(report: &Value, protocol: &str, port: u16) -> [u64; 3] {
     let ports = report["ports"].as_array().unwrap();
-    let Some(of_port) = ports.iter().find(|of_port| of_port["port"] == port) else { return (0, 0) };
-    let number = |what: &str| of_port[what].as_u64().unwrap();
-    (number("passed"), number("dropped"))
+    let is_it = |account: &&Value| account["port"] == port && account["protocol"] == protocol;
+    let Some(account) = ports.iter().find(is_it) else { return [0; 3] };
+    ["passed", "dropped", "answered"].map(|what| account[what].as_u64().unwrap())
 }
 
 /// Reads what a socket has. Returns how many datagrams that are.
@@ -210,8 +225,7 @@ fn only_datagrams_to_addresses_of_the_machine_are_judged() {
             false => ("0.0.0.0", "10.78.0.9", "10.78.0.9/24"),
             true => ("::", "fd00:78::9", "fd00:78::9/64 nodad"),
         };
-        let shown = run("ip -j link show gd0");
-        let hardware = shown.split("\"address\":\"").nth(1).unwrap().split('"').next().unwrap();
+        let hardware = hardware();
         bench.far.run(&format!("ip neigh replace {further} lladdr {hardware} dev gd1"));
         let socket = UdpSocket::bind((any, FLOODED)).unwrap();
         let guard = Guard::start(&[]);

@@ -1,0 +1,169 @@
+/*
+ * Datagrams for the kernel's UDP sockets: whether the queue of their socket has room.
+ */
+
+/* From Linux 6.18 on: datagrams that have not been moved to the socket's queue yet, by memory node. */
+struct udp_prod_queue {
+	struct atomic rmem_alloc;
+} KERNEL;
+
+struct udp_sock {
+	struct udp_prod_queue *udp_prod_queue;
+} KERNEL;
+
+static struct bpf_sock *(*const find_udp)(void *context, const void *tuple, u32 len, u64 namespace,
+					  u64 flags) = (void *)85;
+
+/* A socket that was found full is not looked at again for so long. */
+enum { FULL_NANOS = 20000 };
+/* Which socket a flow leads to, and how much room that has, is looked up anew after this time. */
+enum { KNOWN_NANOS = 1000000 };
+/* The memory that the kernel charges for a datagram, besides the bytes of its frame. */
+enum { OVERHEAD = 704 };
+/* Flows and sockets that a processor remembers. */
+enum { FLOWS = 256, SOCKETS = 256 };
+
+struct flow {
+	u64 socket; /* its address in the kernel */
+	u64 until;
+	struct tuple_v6 tuple;
+};
+
+/* The socket of each flow that came last with its hash. */
+struct {
+	UINT(type, PERCPU_ARRAY);
+	UINT(max_entries, FLOWS);
+	u32 *key;
+	struct flow *value;
+} flows SEC(".maps");
+
+struct room {
+	u64 socket;
+	u64 full_until;
+	u64 until;
+	long credit; /* bytes that may pass unseen until then */
+};
+
+/* The room in each socket that was looked at last with its hash. */
+struct {
+	UINT(type, PERCPU_ARRAY);
+	UINT(max_entries, SOCKETS);
+	u32 *key;
+	struct room *value;
+} rooms SEC(".maps");
+
+INLINE u32 hash(u64 value)
+{
+	value *= 0x9e3779b97f4a7c15ull;
+	return value >> 56;
+}
+
+/* Finds the socket of a datagram. Returns its address, or 0. */
+INLINE u64 find(struct xdp_md *context, const struct packet *datagram)
+{
+	const struct tuple_v6 *tuple = &datagram->tuple;
+	struct bpf_sock *socket;
+	u64 address = 0;
+
+	if (datagram->is_v6) {
+		socket = find_udp(context, tuple, sizeof *tuple, CURRENT_NAMESPACE, 0);
+	} else {
+		struct tuple_v4 v4 = { tuple->source[0], tuple->destination[0], tuple->source_port,
+				       tuple->destination_port };
+
+		socket = find_udp(context, &v4, sizeof v4, CURRENT_NAMESPACE, 0);
+	}
+	if (!socket)
+		return 0;
+	/* As a number: the fields that are wanted are none that the kernel shows to programs. */
+	read_kernel(&address, sizeof address, &socket);
+	release(socket);
+	return address;
+}
+
+INLINE int same(const struct tuple_v6 *one, const struct tuple_v6 *other)
+{
+	const u32 *a = (const void *)one, *b = (const void *)other;
+	u32 differs = 0;
+
+	for (int i = 0; i < (int)(sizeof *one / 4); i++)
+		differs |= a[i] ^ b[i];
+	return !differs;
+}
+
+/* Returns the address of the socket that a datagram leads to, or 0. It may be as it was a moment ago. */
+INLINE u64 socket_of(struct xdp_md *context, const struct packet *datagram, u64 now)
+{
+	const struct tuple_v6 *tuple = &datagram->tuple;
+	u32 at = hash((u64)(tuple->source[0] ^ tuple->source[3]) << 32 |
+		      (tuple->source_port ^ (u32)tuple->destination_port << 16));
+	struct flow *flow = lookup(&flows, &at);
+
+	if (!flow)
+		return 0;
+	if (flow->until > now && same(&flow->tuple, tuple))
+		return flow->socket;
+	flow->socket = is_ours(datagram) ? find(context, datagram) : 0;
+	flow->until = now + KNOWN_NANOS;
+	flow->tuple = *tuple;
+	return flow->socket;
+}
+
+/* Returns how many bytes may pass before a socket is looked at again: half of its room, or 0 if it is nearly full. */
+INLINE long room_in(u64 address)
+{
+	struct sock *socket = (void *)address;
+	struct udp_sock *udp = (void *)address;
+	struct udp_prod_queue *waiting = 0;
+	int held = 0, limit = 0, arriving = 0;
+
+	read_kernel(&held, sizeof held, __builtin_preserve_access_index(&socket->sk_backlog.rmem_alloc.counter));
+	read_kernel(&limit, sizeof limit, __builtin_preserve_access_index(&socket->sk_rcvbuf));
+	if (__builtin_preserve_field_info(udp->udp_prod_queue, FIELD_EXISTS)) {
+		read_kernel(&waiting, sizeof waiting, __builtin_preserve_access_index(&udp->udp_prod_queue));
+		if (waiting)
+			read_kernel(&arriving, sizeof arriving,
+				    __builtin_preserve_access_index(&waiting->rmem_alloc.counter));
+	}
+	held += arriving;
+	/* Above seven eighths the kernel would drop some, after all its work. */
+	if (limit - held <= limit >> 3)
+		return 0;
+	return (u32)(limit - held) / 2;
+}
+
+/* Decides whether a socket takes one more datagram, for which the kernel charges so many bytes. */
+INLINE int has_room(u64 socket, u64 now, u32 bytes)
+{
+	u32 at = hash(socket >> 6);
+	struct room *room = lookup(&rooms, &at);
+
+	if (!room)
+		return 1;
+	if (room->socket == socket) {
+		if (room->full_until > now)
+			return 0;
+		if (room->credit > 0 && room->until > now) {
+			room->credit -= bytes;
+			return 1;
+		}
+	}
+	room->socket = socket;
+	room->credit = room_in(socket);
+	room->until = now + KNOWN_NANOS;
+	room->full_until = room->credit ? 0 : now + FULL_NANOS;
+	if (!room->credit)
+		return 0;
+	room->credit -= bytes;
+	return 1;
+}
+
+/* Decides about a datagram. */
+INLINE enum fate fate_of_datagram(struct xdp_md *context, const struct packet *datagram, u64 now)
+{
+	u64 socket = socket_of(context, datagram, now);
+
+	if (!socket)
+		return UNKNOWN;
+	return has_room(socket, now, OVERHEAD + (u32)(context->data_end - context->data)) ? PASSED : DROPPED;
+}

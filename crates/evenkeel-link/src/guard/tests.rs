@@ -1,0 +1,490 @@
+//! The program by test runs of the kernel: random frames to sockets in known states, next to a model.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
+use std::thread;
+
+use aya::programs::{TestRun as _, TestRunOptions, Xdp};
+use evenkeel_skip::Lack;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::{Config, TestRunner};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
+
+use super::*;
+
+const DROP: u32 = 1;
+const PASS: u32 = 2;
+const TX: u32 = 3;
+
+const V4: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+const V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 1);
+const PEER_V4: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 7);
+const PEER_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 7);
+const PEER_PORT: u16 = 5_000;
+const BACKLOG: i32 = 8;
+/// The largest segment that both headers leave room for in the MTU of the loopback device, where frames of
+/// test runs come from.
+const MSS: [u16; 2] = [65_496, 65_476];
+
+/// A port of UDP by what is there.
+const ROOMY: u16 = 1_000;
+const FULL: u16 = 1_001;
+/// A full socket that is connected to the peer, and one with room for all others.
+const CONNECTED: u16 = 1_002;
+/// A full socket of both families.
+const DUAL: u16 = 1_003;
+/// A port of TCP by what is there.
+const IDLE: u16 = 2_000;
+const UNACCEPTED: u16 = 2_001;
+const FLOODED: u16 = 2_002;
+const NOBODY: u16 = 3_000;
+const PORTS: [u16; 8] = [ROOMY, FULL, CONNECTED, DUAL, IDLE, UNACCEPTED, FLOODED, NOBODY];
+
+fn run(command: &str) {
+    let mut words = command.split_whitespace();
+    let output = Command::new(words.next().unwrap()).args(words).output().unwrap();
+    assert!(output.status.success(), "{command}: {output:?}");
+}
+
+/// Runs a test on a thread in its own network namespace, which has the addresses.
+fn with_addresses(test: impl FnOnce() + Send + 'static) {
+    let test = || {
+        if let Err(error) = crate::enter_new_network() {
+            return evenkeel_skip::skip(thread::current().name().unwrap(), &Lack::Root(&error.to_string()));
+        }
+        run("ip link set lo up");
+        run("ip link add gt0 type veth peer name gt1");
+        run("ip link set gt1 up");
+        run("ip link set gt0 up");
+        run(&format!("ip addr add {V4}/24 dev gt0"));
+        run(&format!("ip addr add {PEER_V4}/24 dev lo"));
+        run(&format!("ip addr add {V6}/64 dev gt0 nodad"));
+        run(&format!("ip addr add {PEER_V6}/64 dev lo nodad"));
+        // Whoever floods is here, and never answers.
+        run("ip route add 198.51.100.0/24 dev lo");
+        run("sysctl -qw net.ipv4.tcp_synack_retries=8");
+        test();
+    };
+    let name = thread::current().name().unwrap_or("a test").to_owned();
+    thread::Builder::new().name(name).spawn(test).unwrap().join().unwrap();
+}
+
+/// The sockets of the test, for as long as it runs.
+struct Sockets {
+    _datagrams: Vec<UdpSocket>,
+    _listeners: Vec<TcpListener>,
+    _connections: Vec<TcpStream>,
+}
+
+/// Opens a socket that may share its port, and connects it if it has a peer.
+fn bind(at: SocketAddr, peer: Option<SocketAddr>) -> UdpSocket {
+    let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket(family, SocketType::DGRAM, None).unwrap();
+    sockopt::set_socket_reuseaddr(&socket, true).unwrap();
+    if at.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, at.port() != DUAL).unwrap();
+    }
+    rustix::net::bind(&socket, &at).unwrap();
+    let socket = UdpSocket::from(socket);
+    peer.into_iter().for_each(|peer| socket.connect(peer).unwrap());
+    socket
+}
+
+fn listen(at: SocketAddr) -> TcpListener {
+    let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket(family, SocketType::STREAM, None).unwrap();
+    if at.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true).unwrap();
+    }
+    rustix::net::bind(&socket, &at).unwrap();
+    rustix::net::listen(&socket, BACKLOG).unwrap();
+    socket.into()
+}
+
+impl Sockets {
+    fn open() -> Self {
+        let (mut datagrams, mut listeners, mut connections) = (Vec::new(), Vec::new(), Vec::new());
+        let families: [(IpAddr, IpAddr); 2] = [(V4.into(), PEER_V4.into()), (V6.into(), PEER_V6.into())];
+        for (ours, peer) in families {
+            let peer = SocketAddr::new(peer, PEER_PORT);
+            let at = |port| SocketAddr::new(ours, port);
+            datagrams.push(bind(at(ROOMY), None));
+            datagrams.push(bind(at(FULL), None));
+            datagrams.push(bind(at(CONNECTED), None));
+            datagrams.push(bind(at(CONNECTED), Some(peer)));
+            listeners.extend([IDLE, UNACCEPTED, FLOODED].map(|port| listen(at(port))));
+            let from = UdpSocket::bind(peer).unwrap();
+            for port in [FULL, CONNECTED] {
+                (0..1_000).for_each(|_| _ = from.send_to(&[0; 10], at(port)).unwrap());
+            }
+            connections.extend((0..=BACKLOG).map(|_| TcpStream::connect(at(UNACCEPTED)).unwrap()));
+        }
+        datagrams.push(bind(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), DUAL), None));
+        let from = UdpSocket::bind((PEER_V4, 0)).unwrap();
+        (0..1_000).for_each(|_| _ = from.send_to(&[0; 10], (V4, DUAL)).unwrap());
+        Self { _datagrams: datagrams, _listeners: listeners, _connections: connections }
+    }
+
+    /// Fills the queue of SYNs of the flooded listener of IPv4. That of IPv6 stays empty.
+    fn flood() {
+        let raw = rustix::net::socket_with(
+            AddressFamily::INET,
+            SocketType::RAW,
+            SocketFlags::empty(),
+            Some(ipproto::RAW),
+        );
+        let raw = raw.unwrap();
+        for number in 0..4 * BACKLOG as u16 {
+            let source = Ipv4Addr::new(198, 51, 100, 1 + number as u8);
+            let mut packet = packet(&Recipe {
+                source: source.into(),
+                destination: V4.into(),
+                port: FLOODED,
+                source_port: 7_000 + number,
+                ..Recipe::syn()
+            });
+            let sum = transport_sum(&packet[12..20], &packet[20..]);
+            packet[36..38].copy_from_slice(&sum.to_be_bytes());
+            let to = SocketAddr::new(V4.into(), 0);
+            rustix::net::sendto(&raw, &packet, rustix::net::SendFlags::empty(), &to).unwrap();
+        }
+    }
+}
+
+/// The parts that a frame is made of.
+#[derive(Debug, Clone)]
+struct Recipe {
+    to_group: bool,
+    tags: usize,
+    source: IpAddr,
+    destination: IpAddr,
+    version: u8,
+    /// The second byte of flags and offset in IPv4.
+    fragment: [u8; 2],
+    protocol: u8,
+    source_port: u16,
+    port: u16,
+    flags: u8,
+    /// The length of the header of TCP in words.
+    words: u8,
+    payload: usize,
+    /// Where the frame is cut, and a byte that is changed in it.
+    cut: Option<usize>,
+    changed: Option<(usize, u8)>,
+}
+
+impl Recipe {
+    fn syn() -> Self {
+        Self {
+            to_group: false,
+            tags: 0,
+            source: PEER_V4.into(),
+            destination: V4.into(),
+            version: 4,
+            fragment: [0x40, 0],
+            protocol: 6,
+            source_port: PEER_PORT,
+            port: IDLE,
+            flags: 2,
+            words: 6,
+            payload: 0,
+            cut: None,
+            changed: None,
+        }
+    }
+}
+
+fn addresses() -> impl Strategy<Value = (IpAddr, IpAddr)> {
+    let v4 = [PEER_V4, Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::UNSPECIFIED, Ipv4Addr::LOCALHOST, V4]
+        .into_iter()
+        .chain([Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::BROADCAST]);
+    let v6 = [PEER_V6, Ipv6Addr::UNSPECIFIED, Ipv6Addr::LOCALHOST, V6]
+        .into_iter()
+        .chain([Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1)]);
+    let to_v4 = prop_oneof![5 => Just(V4), 1 => select(v4.clone().collect::<Vec<_>>())];
+    let to_v6 = prop_oneof![5 => Just(V6), 1 => select(v6.clone().collect::<Vec<_>>())];
+    let from_v4 = prop_oneof![2 => Just(PEER_V4), 1 => select(v4.collect::<Vec<_>>())];
+    let from_v6 = prop_oneof![2 => Just(PEER_V6), 1 => select(v6.collect::<Vec<_>>())];
+    prop_oneof![
+        (from_v4, to_v4).prop_map(|(from, to)| (from.into(), to.into())),
+        (from_v6, to_v6).prop_map(|(from, to)| (from.into(), to.into())),
+    ]
+}
+
+fn recipes() -> impl Strategy<Value = Recipe> {
+    // Among them the first and the last fragment, and one with the bit that is reserved.
+    let parts = select(&[[0, 0], [0x20, 0], [0, 1], [0x1f, 0xff], [0x80, 0]][..]);
+    let fragment = prop_oneof![8 => Just([0x40, 0]), 2 => parts];
+    let protocol = prop_oneof![5 => Just(6_u8), 5 => Just(17), 1 => any::<u8>()];
+    let flags = prop_oneof![4 => Just(2_u8), 1 => Just(0xc2), 2 => any::<u8>()];
+    let source_port = prop_oneof![1 => Just(PEER_PORT), 1 => any::<u16>()];
+    let words = prop_oneof![3 => Just(5_u8), 3 => Just(10), 1 => 0..16_u8];
+    let parts = (addresses(), fragment, protocol, source_port, select(&PORTS[..]), flags, words);
+    let cut = prop_oneof![6 => Just(None), 1 => (14..120_usize).prop_map(Some)];
+    let changed = prop_oneof![3 => Just(None), 1 => (0..80_usize, any::<u8>()).prop_map(Some)];
+    let rest = (prop::bool::weighted(0.05), 0..4_usize, 0..30_usize, cut, changed);
+    (parts, rest).prop_map(|(parts, (to_group, tags, payload, cut, changed))| {
+        let ((source, destination), fragment, protocol, source_port, port, flags, words) = parts;
+        let version = if source.is_ipv4() { 4 } else { 6 };
+        Recipe {
+            to_group,
+            tags,
+            source,
+            destination,
+            version,
+            fragment,
+            protocol,
+            source_port,
+            port,
+            flags,
+            words,
+            payload,
+            cut,
+            changed,
+        }
+    })
+}
+
+/// Returns the packet of a recipe, from the header of IP on.
+fn packet(recipe: &Recipe) -> Vec<u8> {
+    let mut body = [recipe.source_port.to_be_bytes(), recipe.port.to_be_bytes()].concat();
+    if recipe.protocol == 6 {
+        body.extend([1, 2, 3, 4, 0, 0, 0, 0, recipe.words << 4, recipe.flags, 0xff, 0xff, 0, 0, 0, 0]);
+        body.extend(vec![1; usize::from(recipe.words).saturating_sub(5) * 4]);
+    } else {
+        body.extend([0, 8, 0, 0]);
+    }
+    body.extend(vec![0; recipe.payload]);
+    let header = match (recipe.source, recipe.destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            let len = (20 + body.len() as u16).to_be_bytes();
+            let [flags, offset] = recipe.fragment;
+            let fixed = [0x45, 0, len[0], len[1], 0, 0, flags, offset, 64, recipe.protocol, 0, 0];
+            [&fixed[..], &source.octets(), &destination.octets()].concat()
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            let len = (body.len() as u16).to_be_bytes();
+            let fixed = [0x60, 0, 0, 0, len[0], len[1], recipe.protocol, 64];
+            [&fixed[..], &source.octets(), &destination.octets()].concat()
+        }
+        _ => unreachable!("of one family"),
+    };
+    [header, body].concat()
+}
+
+fn frame(recipe: &Recipe) -> Vec<u8> {
+    let mut frame = vec![if recipe.to_group { 0x33 } else { 2 }, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+    for tag in 0..recipe.tags {
+        frame.extend([if tag == 0 { [0x81, 0] } else { [0x88, 0xa8] }, [0, 7]].concat());
+    }
+    frame.extend(if recipe.version == 4 { [8, 0] } else { [0x86, 0xdd] });
+    frame.extend(packet(recipe));
+    frame.truncate(recipe.cut.unwrap_or(usize::MAX));
+    if let Some((at, byte)) = recipe.changed {
+        frame.get_mut(at).into_iter().for_each(|old| *old = byte);
+    }
+    frame
+}
+
+fn sum(bytes: &[u8]) -> u32 {
+    bytes.chunks(2).map(|two| u32::from(two[0]) << 8 | u32::from(*two.get(1).unwrap_or(&0))).sum()
+}
+
+fn folded(sum: u32) -> u16 {
+    let once = (sum & 0xffff) + (sum >> 16);
+    ((once & 0xffff) + (once >> 16)) as u16
+}
+
+/// Returns the checksum for a segment of TCP whose own is zero.
+fn transport_sum(addresses: &[u8], segment: &[u8]) -> u16 {
+    !folded(sum(addresses) + 6 + segment.len() as u32 + sum(segment))
+}
+
+/// The fate of a packet that the guard judges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Passes,
+    IsDropped,
+    IsAnswered,
+    /// The kernel sends a reset, or not, as the time since the last ones will have it.
+    MayBeReset,
+}
+
+/// The parts of a packet that the model has understood.
+struct Understood<'a> {
+    source: IpAddr,
+    destination: IpAddr,
+    protocol: u8,
+    transport: &'a [u8],
+}
+
+/// Returns the packet in a frame, if that is whole, plain, and for one host.
+fn understand(frame: &[u8]) -> Option<Understood<'_>> {
+    if frame[0] & 1 == 1 {
+        return None;
+    }
+    let mut rest = &frame[12..];
+    for _ in 0..2 {
+        if matches!(rest.get(..2)?, [0x81, 0] | [0x88, 0xa8]) {
+            rest = rest.get(4..)?;
+        }
+    }
+    let (kind, packet) = rest.split_at_checked(2)?;
+    match kind {
+        [8, 0] => {
+            let (header, transport) = packet.split_at_checked(20)?;
+            let address = |at: usize| Ipv4Addr::from(<[u8; 4]>::try_from(&header[at..at + 4]).unwrap());
+            let is_fragment = header[6] & 0x3f != 0 || header[7] != 0;
+            let plain = header[0] == 0x45 && !is_fragment && header[16] < 224;
+            let (source, destination) = (address(12).into(), address(16).into());
+            plain.then_some(Understood { source, destination, protocol: header[9], transport })
+        }
+        [0x86, 0xdd] => {
+            let (header, transport) = packet.split_at_checked(40)?;
+            let address = |at: usize| Ipv6Addr::from(<[u8; 16]>::try_from(&header[at..at + 16]).unwrap());
+            let plain = header[0] >> 4 == 6 && header[24] != 0xff;
+            let (source, destination) = (address(8).into(), address(24).into());
+            plain.then_some(Understood { source, destination, protocol: header[6], transport })
+        }
+        _ => None,
+    }
+}
+
+/// Returns the port by which a frame is counted, and its fate, if the guard judges it.
+fn expected(frame: &[u8]) -> Option<(Transport, u16, Fate)> {
+    let Understood { source, destination, protocol, transport } = understand(frame)?;
+    let ours: [IpAddr; 4] = [V4.into(), V6.into(), PEER_V4.into(), PEER_V6.into()];
+    let local = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    if !ours.iter().chain(&local).any(|address| *address == destination) || transport.len() < 8 {
+        return None;
+    }
+    let is_bound = destination == IpAddr::from(V4) || destination == IpAddr::from(V6);
+    let number = |at: usize| u16::from_be_bytes([transport[at], transport[at + 1]]);
+    let (from, port) = (number(0), number(2));
+    match protocol {
+        17 => {
+            let is_peer = (source == IpAddr::from(PEER_V4) || source == IpAddr::from(PEER_V6))
+                && from == PEER_PORT
+                && source.is_ipv4() == destination.is_ipv4();
+            let fate = match port {
+                DUAL => Fate::IsDropped,
+                FULL if is_bound => Fate::IsDropped,
+                CONNECTED if is_bound && is_peer => Fate::IsDropped,
+                ROOMY | CONNECTED if is_bound => Fate::Passes,
+                _ => return None,
+            };
+            Some((Transport::Udp, port, fate))
+        }
+        6 if transport.len() >= 20 && transport[13] & 0b1_0111 == 2 => {
+            of_syn(source, is_bound, port, transport)
+        }
+        _ => None,
+    }
+}
+
+fn of_syn(source: IpAddr, is_bound: bool, port: u16, segment: &[u8]) -> Option<(Transport, u16, Fate)> {
+    let is_host = match source {
+        IpAddr::V4(source) => !matches!(source.octets()[0], 0 | 127 | 224..),
+        IpAddr::V6(source) => !source.is_unspecified() && !source.is_loopback() && !source.is_multicast(),
+    };
+    if !is_host {
+        return None;
+    }
+    let header = usize::from(segment[12] >> 4) * 4;
+    let is_whole = header >= 20 && header <= segment.len();
+    let fate = match port {
+        FLOODED if is_bound && source.is_ipv4() && is_whole => Fate::IsAnswered,
+        IDLE | FLOODED if is_bound => Fate::Passes,
+        UNACCEPTED if is_bound => Fate::IsDropped,
+        _ => return Some((Transport::Tcp, 0, Fate::MayBeReset)),
+    };
+    Some((Transport::Tcp, port, fate))
+}
+
+/// Asserts that a frame answers another, and acknowledges it.
+fn assert_answers(answer: &[u8], asked: &[u8]) {
+    let ip = asked.windows(2).position(|two| two == [8, 0]).unwrap() + 2;
+    assert_eq!((&answer[..6], &answer[6..12], &answer[12..ip]), (&asked[6..12], &asked[..6], &asked[12..ip]));
+    let (asked, answer) = (&asked[ip..], &answer[ip..]);
+    assert_eq!((answer.len(), answer[0], answer[9]), (44, 0x45, 6));
+    assert_eq!(usize::from(u16::from_be_bytes([answer[2], answer[3]])), answer.len());
+    assert_eq!((&answer[12..16], &answer[16..20]), (&asked[16..20], &asked[12..16]));
+    assert_eq!(folded(sum(&answer[..20])), 0xffff);
+    let (asked, segment) = (&asked[20..], &answer[20..]);
+    assert_eq!((&segment[..2], &segment[2..4]), (&asked[2..4], &asked[..2]));
+    let number = |at: &[u8]| u32::from_be_bytes(at.try_into().unwrap());
+    assert_eq!(number(&segment[8..12]), number(&asked[4..8]).wrapping_add(1));
+    assert_eq!((segment[12], segment[13]), (0x60, 0x12));
+    assert_eq!(&segment[20..], [&[2, 4], &MSS[0].to_be_bytes()[..]].concat());
+    assert_eq!(transport_sum(&answer[12..20], segment), 0, "the sum with a good checksum is zero");
+}
+
+/// Each frame has the fate that the state of its socket gives it, and each port the sum of those.
+#[test]
+fn random_frames_have_the_fate_that_the_model_says_and_are_counted() {
+    with_addresses(|| {
+        let loaded = Guard::load(&GuardOptions::default());
+        let Ok((object, guard)) = loaded else {
+            let why = loaded.map(drop).unwrap_err().to_string();
+            return evenkeel_skip::skip(thread::current().name().unwrap(), &Lack::Other(&why));
+        };
+        let program: &Xdp = object.program(PROGRAM).unwrap().try_into().unwrap();
+        let _sockets = Sockets::open();
+        Sockets::flood();
+        let mut counted: BTreeMap<(Transport, u16), [u64; 3]> = BTreeMap::new();
+        let mut seen = [0; 4];
+        let config = Config { cases: 4_000, failure_persistence: None, ..Config::default() };
+        let counts = std::cell::RefCell::new((&mut counted, &mut seen));
+        TestRunner::new(config)
+            .run(&recipes(), |recipe| {
+                let frame = frame(&recipe);
+                let mut out = vec![0; frame.len() + 100];
+                let options = TestRunOptions {
+                    data_in: Some(&frame),
+                    data_out: Some(&mut out),
+                    ..TestRunOptions::new()
+                };
+                let result = program.test_run(options).unwrap();
+                out.truncate(result.data_size_out as usize);
+                let expected = expected(&frame);
+                let verdict = result.return_value;
+                let at = match expected.map(|(.., fate)| fate) {
+                    None | Some(Fate::Passes) => (PASS == verdict).then_some(0),
+                    Some(Fate::IsDropped) => (DROP == verdict).then_some(1),
+                    Some(Fate::IsAnswered) => (TX == verdict).then_some(2),
+                    Some(Fate::MayBeReset) => match verdict {
+                        PASS => Some(0),
+                        DROP => Some(1),
+                        _ => None,
+                    },
+                };
+                prop_assert!(at.is_some(), "{verdict}: {expected:?}");
+                let (counted, seen) = &mut *counts.borrow_mut();
+                match expected {
+                    None => seen[3] += 1,
+                    Some((transport, port, _)) => {
+                        counted.entry((transport, port)).or_default()[at.unwrap()] += 1;
+                        seen[at.unwrap()] += 1;
+                    }
+                }
+                if verdict == TX {
+                    assert_answers(&out, &frame);
+                } else {
+                    prop_assert_eq!(&out, &frame);
+                }
+                Ok(())
+            })
+            .unwrap();
+        let accounts: BTreeMap<_, _> = guard
+            .ports()
+            .unwrap()
+            .iter()
+            .map(|of| ((of.transport, of.port), [of.passed, of.dropped, of.answered]))
+            .collect();
+        assert_eq!(accounts, counted);
+        assert!(seen.iter().all(|count| *count > 20), "{seen:?}");
+    });
+}
