@@ -1,4 +1,4 @@
-//! What the doctor reports about machines with known settings. Most tests need root; they report if they are
+//! Tests of what the doctor reports about machines with known settings. Most need root, and report if they are
 //! skipped.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
