@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
         short = 'G', long, value_name = "TIME", value_parser = quantity::time_or_seconds, requires = "write"
     )]
     file_time: Option<Duration>,
-    /// Keep the last N files and remove older ones. Needs --file-size or --file-time.
+    /// Keep the last N files. Needs --file-size or --file-time.
     #[arg(short = 'W', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     files: Option<u16>,
     /// On packet: see only frames that the interface would take anyway, not those to other stations.

@@ -116,7 +116,7 @@ pub(crate) struct Arguments {
     /// Print the effect of the rules and options, and end.
     #[arg(long)]
     check: bool,
-    /// Stop after TIME, such as 10s [default: at Ctrl-C; on cable after 300ms at each rate].
+    /// Stop after TIME [default: at Ctrl-C; on cable 300ms at each rate].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     duration: Option<Duration>,
     #[command(flatten)]

@@ -34,7 +34,7 @@ pub(crate) struct TcpArguments {
     /// --stats-interval.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "20")]
     pub(crate) connections: Option<usize>,
-    /// Let at most N connections wait to be accepted [default: 4096]. While N wait, SYNs stay queued.
+    /// Let N connections wait to be accepted, and then SYNs [default: 4096].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     backlog: Option<u32>,
     /// Accept data in SYNs (TCP Fast Open, RFC 7413), which may arrive twice, from clients that have one of

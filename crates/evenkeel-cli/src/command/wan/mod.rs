@@ -103,7 +103,7 @@ pub(crate) struct Arguments {
     /// Allow memory for N frames, 2 KiB each (jumbo frames more), allocated on demand.
     #[arg(long, value_name = "N", default_value = "256k", value_parser = quantity::count)]
     memory: u64,
-    /// On cable: send full frames at RATE bits a second [default: a fifth more than the rate].
+    /// On cable: send at RATE bits a second [default: a fifth over the rate].
     #[arg(long, value_name = "RATE[/RATE]", value_parser = settings::rates)]
     offered: Option<Both<Option<u64>>>,
     /// Stop after TIME, such as 10s [default: at Ctrl-C; on cable after 3s].
