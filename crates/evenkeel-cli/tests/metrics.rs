@@ -363,3 +363,44 @@ fn a_process_that_is_not_there_is_an_error() {
     assert!(said.starts_with("evenkeel: process 4000000: no such process serves its figures"), "{said}");
     assert!(output.stdout.is_empty());
 }
+
+/// Returns the expressions of the targets in the page for Grafana, with values for its variables.
+fn expressions() -> Vec<String> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/grafana/evenkeel.json");
+    let page: Value = serde_json::from_str(&fs::read_to_string(page).unwrap()).unwrap();
+    let panels = page["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
+    let expressions = targets.map(|target| target["expr"].as_str().unwrap());
+    let set = |text: &str| {
+        [("$__rate_interval", "1m"), ("$instance", ".*"), ("$program", ".*")]
+            .iter()
+            .fold(text.to_owned(), |text, (variable, value)| text.replace(variable, value))
+    };
+    expressions.map(set).collect()
+}
+
+#[test]
+fn prometheus_understands_every_expression_of_the_page_for_grafana() {
+    let expressions = expressions();
+    assert!(expressions.len() > 20);
+    let session = Session::new("metrics-rules");
+    let rules: String = expressions.iter().zip(0..).fold(
+        "groups:\n- name: page\n  rules:\n".to_owned(),
+        |rules, (expression, number)| {
+            let quoted = serde_json::to_string(expression).unwrap();
+            format!("{rules}  - record: rule{number}\n    expr: {quoted}\n")
+        },
+    );
+    let file = session.path().join("rules.yml");
+    fs::write(&file, rules).unwrap();
+    let Ok(output) = Command::new("promtool").args(["check", "rules"]).arg(&file).output() else {
+        let test = "prometheus_understands_every_expression_of_the_page_for_grafana";
+        return evenkeel_skip::skip(test, &Lack::Program { program: "promtool", package: "prometheus" });
+    };
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && said.contains(&format!("{} rules found", expressions.len())),
+        "{said}"
+    );
+}

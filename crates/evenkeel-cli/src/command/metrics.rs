@@ -100,11 +100,15 @@ fn began(at: &Address) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::path::Path;
+
+    use serde_json::Value;
 
     use super::*;
 
     const GUIDE_PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/metrics.md");
+    const DASHBOARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/grafana/evenkeel.json");
 
     /// Returns the table of all metrics for the guide.
     fn table() -> String {
@@ -127,5 +131,72 @@ mod tests {
             return std::fs::write(Path::new(GUIDE_PAGE), page).unwrap();
         }
         assert_eq!(&page[begin..end], table(), "run this test with UPDATE=1");
+    }
+
+    /// Calls `see` with each text under one of these names, wherever it is.
+    fn each_text<'a>(value: &'a Value, names: &[&str], see: &mut impl FnMut(&'a str)) {
+        match value {
+            Value::Array(all) => all.iter().for_each(|one| each_text(one, names, see)),
+            Value::Object(all) => {
+                for (name, value) in all {
+                    match value.as_str().filter(|_| names.contains(&name.as_str())) {
+                        Some(text) => see(text),
+                        None => each_text(value, names, see),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the words of an expression that begin as metrics do.
+    fn metrics_in(expression: &str) -> impl Iterator<Item = &str> {
+        let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        words.filter(|word| word.starts_with("evenkeel_"))
+    }
+
+    /// Returns the labels that an expression selects or groups by.
+    fn labels_in(expression: &str) -> BTreeSet<String> {
+        let mut labels = BTreeSet::new();
+        for part in expression.split('{').skip(1) {
+            let selectors = part.split('}').next().unwrap().split(',');
+            labels.extend(
+                selectors.filter_map(|it| it.split(['=', '!']).next()).map(|it| it.trim().to_owned()),
+            );
+        }
+        for part in expression.split("by (").skip(1) {
+            labels.extend(part.split(')').next().unwrap().split(',').map(|label| label.trim().to_owned()));
+        }
+        labels
+    }
+
+    #[test]
+    fn the_page_of_grafana_shows_metrics_that_there_are() {
+        let page: Value = serde_json::from_str(&std::fs::read_to_string(DASHBOARD).unwrap()).unwrap();
+        let families = exporter::all();
+        let family = |name: &str| families.iter().find(|family| family.name() == name);
+        let (mut shown, mut unknown) = (BTreeSet::new(), Vec::new());
+        each_text(&page, &["expr", "query", "definition"], &mut |expression| {
+            let metrics: Vec<&str> = metrics_in(expression).collect();
+            for name in &metrics {
+                shown.insert((*name).to_owned());
+                unknown.extend(family(name).is_none().then(|| (*name).to_owned()));
+            }
+            let known: BTreeSet<&str> =
+                metrics.iter().filter_map(|name| family(name)).flat_map(|it| it.labels()).collect();
+            let is_there = |label: &&String| {
+                known.contains(label.as_str()) || ["instance", "job"].contains(&label.as_str())
+            };
+            let labels = labels_in(expression);
+            let wrong: Vec<&String> = labels.iter().filter(|label| !is_there(label)).collect();
+            assert!(metrics.is_empty() || wrong.is_empty(), "{expression}: no label {wrong:?}");
+        });
+        assert!(unknown.is_empty(), "no such metrics: {unknown:?}");
+        assert!(shown.len() >= 15, "{shown:?}");
+        let sources = page["templating"]["list"].as_array().unwrap();
+        assert!(sources.iter().any(|it| it["type"] == "datasource" && it["query"] == "prometheus"));
+        for panel in page["panels"].as_array().unwrap().iter().filter(|panel| panel["type"] != "row") {
+            assert_eq!(panel["datasource"]["uid"], "${datasource}", "{}", panel["title"]);
+        }
     }
 }
