@@ -10,6 +10,7 @@ pub mod counters;
 pub mod demo;
 mod dice;
 pub mod doctor;
+pub mod exporter;
 pub mod far_ends;
 pub mod file_service;
 pub mod guard;

@@ -24,8 +24,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use command::{
-    blast, completions, demo, doctor, guard, help, lab, load, man, monitor, route, schema, serve, stats,
-    stream, top, wan,
+    blast, completions, demo, doctor, guard, help, lab, load, man, metrics, monitor, route, schema, serve,
+    stats, stream, top, wan,
 };
 use failure::Failure;
 use manual::brief::brief;
@@ -66,6 +66,7 @@ enum Command {
     Wan(Box<wan::Arguments>),
     Stats(stats::Arguments),
     Top(top::Arguments),
+    Metrics(metrics::Arguments),
     Lab(lab::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -107,6 +108,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Wan(arguments) => wan::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
+        Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use evenkeel::metrics::{Endpoint, Reader};
+use evenkeel::metrics::{Endpoint, GuardReader, Reader};
 use evenkeel_apps::host_setup::Limits;
 
 use crate::failure::Failure;
@@ -22,12 +22,21 @@ pub(crate) fn limits(duration: Option<Duration>, every: Option<Duration>) -> Res
 /// Serves the figures of a host until [`close`]. Where there is no place for the socket, or no more
 /// descriptors, the command runs without.
 fn publish(host: Reader) {
+    with_endpoint(|endpoint| endpoint.add(host));
+}
+
+/// Serves the account of a guard, as [`publish`] serves figures of a host.
+pub(crate) fn publish_guard(guard: GuardReader) {
+    with_endpoint(|endpoint| endpoint.add_guard(guard));
+}
+
+fn with_endpoint(add: impl FnOnce(&Endpoint)) {
     let mut endpoint = endpoint();
     if endpoint.is_none() {
         *endpoint = Endpoint::open(&program()).ok();
     }
     if let Some(endpoint) = &*endpoint {
-        endpoint.add(host);
+        add(endpoint);
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn mac() -> impl TypedValueParser<Value = Address> {
 }
 
 /// The words of commands.
-pub(crate) const COMMANDS: [&str; 21] = [
+pub(crate) const COMMANDS: [&str; 22] = [
     "demo",
     "echo",
     "sink",
@@ -80,6 +80,7 @@ pub(crate) const COMMANDS: [&str; 21] = [
     "wan",
     "stats",
     "top",
+    "metrics",
     "lab",
     "list",
     "run",

@@ -192,6 +192,10 @@ fn bad_arguments_are_explained_in_one_line() {
         (&["top", "--json"], "--once"),
         (&["top", "--once", "--duration", "5s"], "--duration"),
         (&["top"], "standard output is no terminal: `evenkeel top --once`"),
+        (&["metrics", "x"], "[PID]"),
+        (&["metrics", "--listen", "9464"], "127.0.0.1:9464"),
+        (&["metrics", "--listen", "localhost:9464"], "127.0.0.1:9464"),
+        (&["metrics", "--duration", "5s"], "--listen"),
         (&["lab", "run"], "<ID>"),
         (&["demo", "--work", "1h"], "at most 1ms"),
         (&["demo", "--points", "-5"], "-5 is not in 3..=100"),
@@ -324,7 +328,7 @@ fn help_is_short_and_says_where_there_is_more() {
 /// Short help names every option of long help, explains those for a first use, and ends with a pointer.
 #[test]
 fn short_help_fits_a_screen() {
-    let commands: [&[&str]; 20] = [
+    let commands: [&[&str]; 21] = [
         &[],
         &["demo"],
         &["echo"],
@@ -338,6 +342,7 @@ fn short_help_fits_a_screen() {
         &["wan"],
         &["stats"],
         &["top"],
+        &["metrics"],
         &["lab"],
         &["lab", "list"],
         &["lab", "run"],

@@ -62,7 +62,7 @@ fn every_command_has_a_page_with_its_sections() {
     for name in ["evenkeel.1", "evenkeel-demo.1", "evenkeel-lab-run.1", "evenkeel-man.1", "evenkeel-wan.1"] {
         assert!(names.contains(&name), "{names:?}");
     }
-    assert_eq!(pages.len(), 22, "{names:?}");
+    assert_eq!(pages.len(), 23, "{names:?}");
     for (name, page) in &pages {
         let sections: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix(".SH ")).collect();
         let sections: Vec<&str> = sections.iter().map(|section| section.trim_matches('"')).collect();

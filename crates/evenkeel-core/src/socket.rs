@@ -54,6 +54,9 @@ pub struct SocketReport {
     pub port: u16,
     /// The number of items that wait: frames in the socket's channels, and datagrams in its queue.
     pub waiting: usize,
+    /// The number of items that may wait: datagrams in the socket's queue, and frames in those of its channels
+    /// for which frames have come.
+    pub limit: usize,
     /// Frames that came for the socket's channels; 0 under an architecture without channels.
     pub arrived: u64,
     /// Frames of these that were discarded because the channel was full.
@@ -202,18 +205,41 @@ impl Descriptor {
             }
             Self::Stream(_) | Self::Queue(_) | Self::Timer(_) | Self::UserEvent(_) => return None,
         };
-        let (owner, waiting) = (self.owner(), self.len());
-        let own =
-            SocketReport { id, kind, owner, address, port, waiting, arrived: 0, discarded: 0, counters };
+        let (owner, waiting, limit) = (self.owner(), self.len(), self.limit());
+        let own = SocketReport {
+            id,
+            kind,
+            owner,
+            address,
+            port,
+            waiting,
+            limit,
+            arrived: 0,
+            discarded: 0,
+            counters,
+        };
         Some(self.channels().filter_map(|channel| channels.get(channel)).fold(own, |report, channel| {
             let counters = channel.counters();
+            // Where all work is done at once, channels stay unused.
+            let limit = if counters.arrived > 0 { channel.limit_pkts() } else { 0 };
             SocketReport {
                 waiting: report.waiting + channel.len(),
+                limit: report.limit + limit,
                 arrived: report.arrived + counters.arrived,
                 discarded: report.discarded + counters.discarded,
                 ..report
             }
         }))
+    }
+
+    /// Returns the number of items that the object's own queue holds at most; 0 if it has none.
+    fn limit(&self) -> usize {
+        match self {
+            Self::Udp(socket) => socket.ready.limit(),
+            Self::Screen(screen) => screen.queue.limit(),
+            Self::Capture(capture) => capture.limit(),
+            Self::Listener(_) | Self::Stream(_) | Self::Queue(_) | Self::Timer(_) | Self::UserEvent(_) => 0,
+        }
     }
 
     /// Returns the channels of the object.

@@ -1,12 +1,12 @@
 //! `evenkeel guard`: early discard in front of the kernel's own sockets.
 
-use core::cmp::Reverse;
 use std::time::Duration;
 
 use clap::Args;
+use evenkeel::metrics::{ClosedPorts, Guarded, PortAccount};
 use evenkeel::raw::kernel::GuardOptions;
 use evenkeel::raw::privilege::CapabilitySet;
-use evenkeel_apps::guard::{self, ClosedPorts, GuardError, Guarded, Port, Protocol};
+use evenkeel_apps::guard::{self, GuardError};
 use evenkeel_apps::host_setup::Occasion;
 use evenkeel_apps::quantity::{count, three_digits};
 
@@ -78,7 +78,7 @@ pub(crate) const GUIDE: Guide = Guide {
     exit_status: texts::EXIT_STATUS,
     signals: texts::SIGNALS,
     files: &[],
-    see_also: &["monitor", "udp(7)", "tcp(7)", "ss(8)"],
+    see_also: &["top", "metrics", "monitor", "udp(7)", "tcp(7)", "ss(8)"],
 };
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -90,21 +90,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         supervision::say(&began(arguments));
         mute.iter().for_each(|interface| supervision::say(&unanswered(interface)));
     };
-    let guarded =
-        guard::run(
-            arguments.interfaces.clone(),
-            &options,
-            limits,
-            began,
-            |occasion, guarded| match occasion {
-                Occasion::Interval => progress.show(&line(guarded)),
-                Occasion::Request => {
-                    progress.clear();
-                    // The error is ignored: if the reader has gone, the final report fails, too.
-                    let _ = arguments.print(guarded);
-                }
-            },
-        )?;
+    let watch = |occasion, guarded: &Guarded| match occasion {
+        Occasion::Interval => progress.show(&line(guarded)),
+        Occasion::Request => {
+            progress.clear();
+            // The error is ignored: if the reader has gone, the final report fails, too.
+            let _ = arguments.print(guarded);
+        }
+    };
+    let interfaces = arguments.interfaces.clone();
+    let guarded = guard::run(interfaces, &options, limits, began, published::publish_guard, watch)?;
     drop(progress);
     arguments.print(&guarded)
 }
@@ -159,7 +154,7 @@ fn line(guarded: &Guarded) -> String {
 const LISTED: usize = 20;
 
 /// Returns the account as text: the ports with most drops first.
-fn describe(guarded: &Guarded) -> String {
+pub(super) fn describe(guarded: &Guarded) -> String {
     let Guarded { seconds, dry_run, passed, dropped, answered, ports, closed_ports, .. } = guarded;
     let would = if *dry_run { "would have been: " } else { "" };
     let mut text = format!(
@@ -169,15 +164,10 @@ fn describe(guarded: &Guarded) -> String {
         count(*passed),
         three_digits(*seconds)
     );
-    let mut ports: Vec<&Port> = ports.iter().collect();
-    ports.sort_by_key(|Port { protocol, port, passed, dropped, answered }| {
-        (Reverse((dropped + answered, *passed)), *port, *protocol)
-    });
-    for Port { protocol, port, passed, dropped, answered } in ports.iter().take(LISTED) {
-        let name = match protocol {
-            Protocol::Udp => format!("udp {port}"),
-            Protocol::Tcp => format!("tcp {port}"),
-        };
+    for PortAccount { protocol, port, passed, dropped, answered } in
+        guarded.worst_first().into_iter().take(LISTED)
+    {
+        let name = format!("{} {port}", protocol.name());
         text.push_str(&row(&name, *dropped, *answered, *passed));
     }
     if ports.len() > LISTED {

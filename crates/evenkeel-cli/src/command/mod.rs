@@ -13,6 +13,7 @@ mod hosting;
 pub(crate) mod lab;
 pub(crate) mod load;
 pub(crate) mod man;
+pub(crate) mod metrics;
 pub(crate) mod monitor;
 pub(crate) mod route;
 pub(crate) mod schema;

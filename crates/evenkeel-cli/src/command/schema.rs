@@ -3,9 +3,9 @@
 //! The types of the reports are the source: their fields, and the descriptions in their docs.
 
 use clap::Args;
+use evenkeel::metrics::Guarded;
 use evenkeel_apps::demo::results::Demonstration;
 use evenkeel_apps::doctor::Report as Examined;
-use evenkeel_apps::guard::Guarded;
 use evenkeel_apps::route::router::Plan;
 use evenkeel_apps::wan::Report;
 use evenkeel_apps::wan::cable::Demonstrated;

@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel::metrics::{self, Frames, Interface, Process, Published, Snapshot, Socket, Unreadable};
+use evenkeel::metrics::{self, Frames, Guarded, Interface, Process, Published, Snapshot, Socket, Unreadable};
 use evenkeel::raw::time::{Clock, Instant};
 use evenkeel_apps::counters::HostCounters;
 use evenkeel_apps::quantity::{self, count};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::account;
+use super::{account, guard};
 use crate::failure::Failure;
 use crate::manual::guide::{Example, Group, Guide};
 use crate::manual::texts;
@@ -20,7 +20,7 @@ use crate::terminal;
 
 /// Print the figures of running commands: frames, drops, sockets, processes, and the use of the core.
 ///
-/// Every command that runs a host serves its figures on a socket for its own user, in
+/// Every command that runs a host or a guard serves its figures on a socket for its own user, in
 /// $XDG_RUNTIME_DIR/evenkeel or, for root and services without that variable, in /run/evenkeel. Root reads
 /// the figures of all services. A command does no work for it while nobody asks. So do programs that open an
 /// Endpoint of the library.
@@ -117,13 +117,19 @@ fn wait(interval: Duration) {
 fn since(now: Published, earlier: &[Published]) -> Option<Published> {
     let earlier = earlier.iter().find(|earlier| earlier.pid == now.pid)?;
     let hosts = now.hosts.iter().zip(&earlier.hosts).map(|(now, earlier)| now.since(earlier)).collect();
-    Some(Published { hosts, ..now })
+    let guards = now.guards.iter().zip(&earlier.guards).map(|(now, earlier)| now.since(earlier)).collect();
+    Some(Published { hosts, guards, ..now })
 }
 
 fn process(process: &Published) -> String {
-    let hosts: Vec<String> = process.hosts.iter().map(host).collect();
-    let none = if hosts.is_empty() { "  no host answered\n" } else { "" };
-    format!("{}: {}\n{none}{}", process.pid, process.program, hosts.join("\n"))
+    let hosts = process.hosts.iter().map(host);
+    let parts: Vec<String> = hosts.chain(process.guards.iter().map(guarded)).collect();
+    let none = if parts.is_empty() { "  no host answered\n" } else { "" };
+    format!("{}: {}\n{none}{}", process.pid, process.program, parts.join("\n"))
+}
+
+fn guarded(guarded: &Guarded) -> String {
+    format!("  behind {}: {}", guarded.interfaces.join(", "), guard::describe(guarded))
 }
 
 fn host(snapshot: &Snapshot) -> String {
@@ -187,11 +193,25 @@ pub(super) fn name(socket: &Socket) -> String {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel::metrics::{PortAccount, Protocol};
+
     use super::*;
 
     #[test]
     fn a_process_of_whose_hosts_none_answers_is_shown() {
-        let silent = Published { pid: 7, program: "evenkeel echo".to_owned(), hosts: Vec::new() };
+        let silent = Published { pid: 7, program: "evenkeel echo".to_owned(), hosts: vec![], guards: vec![] };
         assert_eq!(process(&silent), "7: evenkeel echo\n  no host answered\n");
+    }
+    #[test]
+    fn a_guard_is_shown_with_its_ports() {
+        let port = PortAccount { protocol: Protocol::Udp, port: 53, passed: 4, dropped: 3, answered: 0 };
+        let (interfaces, ports) = (vec!["g0".to_owned(), "g1".to_owned()], vec![port]);
+        let guard = Guarded { seconds: 2.0, interfaces, dropped: 3, passed: 4, ports, ..Guarded::default() };
+        let program = "evenkeel guard".to_owned();
+        let text = process(&Published { pid: 7, program, hosts: vec![], guards: vec![guard] });
+        let expected = "7: evenkeel guard\n  behind g0, g1: 3 dropped, 0 SYNs answered, 4 passed in \
+                        2.00 s\n  udp 53                 3 dropped,           0 answered,           4 \
+                        passed\n";
+        assert_eq!(text, expected);
     }
 }

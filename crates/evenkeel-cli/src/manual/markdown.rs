@@ -9,7 +9,7 @@ use crate::command::help::{self, PAGES};
 use crate::manual;
 
 /// The commands with a guide in the documentation, each with its file.
-const GUIDES: [(&str, &str); 13] = [
+const GUIDES: [(&str, &str); 15] = [
     ("demo", "demo"),
     ("echo", "echo"),
     ("sink", "echo"),
@@ -22,6 +22,8 @@ const GUIDES: [(&str, &str); 13] = [
     ("doctor", "doctor"),
     ("guard", "guard"),
     ("wan", "wan"),
+    ("top", "top"),
+    ("metrics", "metrics"),
     ("lab run", "lab"),
 ];
 

@@ -12,7 +12,8 @@ use clap::{Arg, Command};
 
 use crate::command::stream::{http, send};
 use crate::command::{
-    blast, completions, demo, doctor, guard, lab, load, monitor, route, schema, serve, stats, top, wan,
+    blast, completions, demo, doctor, guard, lab, load, metrics, monitor, route, schema, serve, stats, top,
+    wan,
 };
 use guide::{Block, Example, Group, Guide, Section};
 
@@ -25,7 +26,7 @@ const PROGRAM: Guide = Guide {
         Group {
             heading: "Networks",
             first: &["doctor", "guard", "monitor", "route", "wan"],
-            others: &["stats", "top"],
+            others: &["stats", "top", "metrics"],
         },
         Group { heading: "Help", first: &[], others: &["help", "man", "completions", "schema"] },
     ],
@@ -108,7 +109,7 @@ const MAN: Guide = Guide {
 };
 
 /// The guides, each with the words of its command.
-const GUIDES: [(&str, &Guide); 22] = [
+const GUIDES: [(&str, &Guide); 23] = [
     ("", &PROGRAM),
     ("demo", &demo::GUIDE),
     ("echo", &serve::ECHO_GUIDE),
@@ -124,6 +125,7 @@ const GUIDES: [(&str, &Guide); 22] = [
     ("wan", &wan::GUIDE),
     ("stats", &stats::GUIDE),
     ("top", &top::GUIDE),
+    ("metrics", &metrics::GUIDE),
     ("lab", &lab::GUIDE),
     ("lab list", &lab::LIST_GUIDE),
     ("lab run", &lab::RUN_GUIDE),

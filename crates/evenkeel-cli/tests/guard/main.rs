@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod figures;
 mod tcp;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};

@@ -368,6 +368,11 @@ impl Channel {
         self.queue.len() + self.rings.iter().map(|(_, ring)| ring.pending()).sum::<usize>()
     }
 
+    /// Returns the number of frames that may wait: in its rings, or without rings in the host's memory.
+    pub(crate) fn limit_pkts(&self) -> usize {
+        if self.rings.is_empty() { self.capacity_pkts } else { self.rings.len() * self.ring_pkts }
+    }
+
     /// Returns whether no frame waits, in the queue or in any ring on an interface.
     #[must_use]
     #[inline]

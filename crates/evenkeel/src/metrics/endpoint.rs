@@ -1,5 +1,6 @@
 //! Snapshots for other processes, through a Unix socket.
 
+use std::fmt;
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use rustix::net::Shutdown;
 
+use super::guarded::Guarded;
 use super::place::{self, Published};
 use super::reader::{NoSnapshot, Reader};
 use super::snapshot::Snapshot;
@@ -29,7 +31,25 @@ const WRITE: Duration = Duration::from_secs(1);
 pub struct Endpoint {
     path: PathBuf,
     listener: Arc<UnixListener>,
-    hosts: Arc<Mutex<Vec<Reader>>>,
+    shared: Arc<Shared>,
+}
+
+/// A callback that reads the account of a guard; `None` if the guard is gone or cannot be read. It is called
+/// on a thread of the endpoint's own, and only when a process asks.
+pub type GuardReader = Box<dyn Fn() -> Option<Guarded> + Send>;
+
+/// The sources of the figures.
+#[derive(Default)]
+struct Shared {
+    program: String,
+    hosts: Mutex<Vec<Reader>>,
+    guards: Mutex<Vec<GuardReader>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("program", &self.program).finish_non_exhaustive()
+    }
 }
 
 impl Endpoint {
@@ -61,23 +81,26 @@ impl Endpoint {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         let listener = Arc::new(UnixListener::bind(&path)?);
-        let endpoint = Self { path, listener, hosts: Arc::default() };
+        let shared = Arc::new(Shared { program: program.to_owned(), ..Shared::default() });
+        let endpoint = Self { path, listener, shared };
         fs::set_permissions(&endpoint.path, Permissions::from_mode(0o600))?;
-        let (listener, hosts) = (Arc::clone(&endpoint.listener), Arc::clone(&endpoint.hosts));
-        let program = program.to_owned();
-        thread::Builder::new()
-            .name("metrics".to_owned())
-            .spawn(move || serve(&listener, &hosts, &program))?;
+        let (listener, shared) = (Arc::clone(&endpoint.listener), Arc::clone(&endpoint.shared));
+        thread::Builder::new().name("metrics".to_owned()).spawn(move || serve(&listener, &shared))?;
         Ok(endpoint)
     }
 
     /// Serves the snapshots of a host, too. A host that is served already is not added again; a host that is
     /// gone is not served any more.
     pub fn add(&self, host: Reader) {
-        let mut hosts = lock(&self.hosts);
+        let mut hosts = lock(&self.shared.hosts);
         if !hosts.iter().any(|other| other.is_of_same_host(&host)) {
             hosts.push(host);
         }
+    }
+
+    /// Serves the account of a guard, too.
+    pub fn add_guard(&self, guard: GuardReader) {
+        lock(&self.shared.guards).push(guard);
     }
 
     /// Returns the path of the socket.
@@ -96,17 +119,17 @@ impl Drop for Endpoint {
     }
 }
 
-fn lock(hosts: &Mutex<Vec<Reader>>) -> MutexGuard<'_, Vec<Reader>> {
+fn lock<T>(sources: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
     // Nothing that holds it panics.
-    hosts.lock().unwrap_or_else(PoisonError::into_inner)
+    sources.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Answers each connection until the listener is shut down.
-fn serve(listener: &UnixListener, hosts: &Mutex<Vec<Reader>>, program: &str) {
+fn serve(listener: &UnixListener, shared: &Shared) {
     for connected in listener.incoming() {
         match connected {
             // A reading process that has gone needs no answer.
-            Ok(stream) => _ = answer(&stream, hosts, program),
+            Ok(stream) => _ = answer(&stream, shared),
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
             // The process may open no more descriptors, for a while.
             Err(_) => thread::park_timeout(PATIENCE),
@@ -114,10 +137,14 @@ fn serve(listener: &UnixListener, hosts: &Mutex<Vec<Reader>>, program: &str) {
     }
 }
 
-fn answer(mut stream: &UnixStream, hosts: &Mutex<Vec<Reader>>, program: &str) -> io::Result<()> {
+fn answer(mut stream: &UnixStream, shared: &Shared) -> io::Result<()> {
     stream.set_write_timeout(Some(WRITE))?;
-    let published =
-        Published { pid: std::process::id(), program: program.to_owned(), hosts: snapshots(hosts) };
+    let published = Published {
+        pid: std::process::id(),
+        program: shared.program.clone(),
+        hosts: snapshots(&shared.hosts),
+        guards: lock(&shared.guards).iter().filter_map(|read| read()).collect(),
+    };
     stream.write_all(&serde_json::to_vec(&published)?)
 }
 
@@ -139,6 +166,8 @@ fn snapshots(hosts: &Mutex<Vec<Reader>>) -> Vec<Snapshot> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
     use crate::metrics::place::{Unreadable, fetch_at};
     use crate::test_host::{Spinner, engine, run_beside};
 
@@ -183,7 +212,7 @@ mod tests {
         });
         drop(engine);
         assert_eq!(fetch_at(endpoint.path()).unwrap().hosts, []);
-        assert!(lock(&endpoint.hosts).is_empty());
+        assert!(lock(&endpoint.shared.hosts).is_empty());
     }
 
     #[test]
@@ -211,6 +240,52 @@ mod tests {
         leave();
         let endpoint = Endpoint::open_at(directory.socket(), "test").unwrap();
         assert_eq!(fetch_at(endpoint.path()).unwrap().hosts, []);
+    }
+
+    #[test]
+    fn the_account_of_a_guard_is_read_when_a_process_asks() {
+        let directory = Directory::new("endpoint-guard");
+        let endpoint = Endpoint::open_at(directory.socket(), "test").unwrap();
+        let (asked, is_there) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(true)));
+        let counted = (Arc::clone(&asked), Arc::clone(&is_there));
+        endpoint.add_guard(Box::new(move || {
+            let passed = counted.0.fetch_add(1, Ordering::Relaxed);
+            counted.1.load(Ordering::Relaxed).then(|| Guarded { passed, ..Guarded::default() })
+        }));
+        assert_eq!(asked.load(Ordering::Relaxed), 0);
+        for expected in 0..3 {
+            let [guard] = &fetch_at(endpoint.path()).unwrap().guards[..] else { panic!("one guard") };
+            assert_eq!(guard.passed, expected);
+        }
+        is_there.store(false, Ordering::Relaxed);
+        assert_eq!(fetch_at(endpoint.path()).unwrap().guards, []);
+    }
+
+    /// A program of an older version has no guards.
+    #[test]
+    fn an_answer_without_guards_is_read() {
+        let old = r#"{"pid": 7, "program": "old", "hosts": []}"#;
+        let read: Published = serde_json::from_str(old).unwrap();
+        assert_eq!((read.pid, read.guards), (7, Vec::new()));
+    }
+
+    /// A stopped process does not accept, and its backlog fills. Nobody may wait for it without a limit.
+    #[test]
+    fn a_process_that_accepts_no_more_is_late_and_not_waited_for() {
+        let directory = Directory::new("endpoint-full");
+        let listener = UnixListener::bind(directory.socket()).unwrap();
+        rustix::net::listen(&listener, 1).unwrap();
+        let mut connected = Vec::new();
+        let full = std::iter::from_fn(|| match place::connect(&directory.socket()) {
+            Ok(stream) => Some(connected.push(stream)),
+            Err(_) => None,
+        });
+        assert!(full.count() < 100);
+        let error = fetch_at(&directory.socket()).unwrap_err();
+        assert!(
+            matches!(&error, Unreadable::Io(error) if error.kind() == io::ErrorKind::WouldBlock),
+            "{error}"
+        );
     }
 
     #[test]

@@ -9,12 +9,14 @@
 //! | --- | --- |
 //! | the snapshot: frames, drops, differences, the check that all frames are accounted for | `snapshot.rs` |
 //! | the core; interfaces; processes, sockets; TCP | `cpu.rs`; `interface.rs`; `owned.rs`; `tcp.rs` |
+//! | guards of the kernel's own sockets | `guarded.rs` |
 //! | snapshots for other threads | `reader.rs` |
 //! | snapshots for other processes (feature `json`) | `endpoint.rs`, `place.rs` |
 
 mod cpu;
 #[cfg(feature = "json")]
 mod endpoint;
+mod guarded;
 mod interface;
 #[cfg(feature = "json")]
 mod json;
@@ -27,7 +29,8 @@ mod tcp;
 
 pub use cpu::{CpuShares, CpuTimes};
 #[cfg(feature = "json")]
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, GuardReader};
+pub use guarded::{ClosedPorts, Guarded, PortAccount, Protocol};
 pub use interface::{Device, Interface, KernelDrops};
 pub use owned::{Process, Socket};
 #[cfg(feature = "json")]

@@ -43,6 +43,10 @@ pub struct Socket {
     pub port: u16,
     /// The number of frames and datagrams that wait for the program.
     pub waiting: usize,
+    /// The number of frames and datagrams that may wait, in channels for which frames have come and in the
+    /// queue; 0 if the process is of an older version.
+    #[cfg_attr(feature = "json", serde(default))]
+    pub limit: usize,
     /// Frames that came for the socket's channels; 0 under an architecture without channels.
     pub arrived: u64,
     /// Frames of these that were discarded because the channel was full, before any protocol work.
@@ -72,6 +76,7 @@ pub(super) fn sockets(host: &Host) -> impl Iterator<Item = Socket> {
         address: report.address,
         port: report.port,
         waiting: report.waiting,
+        limit: report.limit,
         arrived: report.arrived,
         discarded: report.discarded,
         received: report.counters.received,

@@ -12,8 +12,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use serde::{Deserialize, Serialize};
 
+use super::guarded::Guarded;
 use super::snapshot::Snapshot;
 
 /// The name of the directory of sockets.
@@ -26,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest answer that is read, in bytes.
 const LONGEST: u64 = 64 << 20;
 
-/// The snapshots of all hosts of a process.
+/// The figures of a process: the snapshots of all its hosts, and the accounts of its guards.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Published {
@@ -36,6 +38,9 @@ pub struct Published {
     pub program: String,
     /// The hosts of the process. A host that no thread ran within a second is not among them.
     pub hosts: Vec<Snapshot>,
+    /// The guards of the process in front of the kernel's own sockets.
+    #[serde(default)]
+    pub guards: Vec<Guarded>,
 }
 
 /// The reason why no snapshots could be read.
@@ -198,11 +203,22 @@ fn read(stream: UnixStream) -> Result<Published, Unreadable> {
 
 /// Connects to the socket at `path`. Removes the socket if no process listens there any more.
 pub(super) fn connect(path: &Path) -> Result<UnixStream, Unreadable> {
-    match UnixStream::connect(path) {
+    match dial(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path)?;
             Err(Unreadable::Stale)
         }
         connected => Ok(connected?),
     }
+}
+
+/// Connects without waiting. A process that is stopped does not accept, so its backlog fills; the error is
+/// then [`io::ErrorKind::WouldBlock`].
+fn dial(path: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }

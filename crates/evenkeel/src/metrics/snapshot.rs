@@ -372,6 +372,21 @@ mod tests {
     }
 
     #[test]
+    fn the_limit_of_a_socket_is_that_of_its_queue_and_of_channels_in_use() {
+        for architecture in [Architecture::SoftLrp, Architecture::Eager, Architecture::Polled] {
+            let config = Config { socket_queue_pkts: 8, channel_pkts: 12, ..Config::of(architecture) };
+            let mut pair = Pair::new(config);
+            pair.send(20);
+            let [socket] = &pair.snapshot().sockets[..] else { panic!("one socket") };
+            // An idle core moves datagrams from the channel to the queue.
+            let limit = if architecture == Architecture::SoftLrp { 8 + 12 } else { 8 };
+            // Feedback may leave some in the ring.
+            assert_eq!(socket.limit, limit, "{architecture:?}");
+            assert!(socket.waiting > 4 && socket.waiting <= limit, "{architecture:?}: {socket:?}");
+        }
+    }
+
+    #[test]
     fn a_difference_has_what_was_added_and_what_is_there_now() {
         let mut pair = Pair::new(Config::default());
         pair.send(3);
@@ -414,8 +429,8 @@ mod tests {
         pair.send(10);
         assert_eq!(pair.receive(2), 2);
         let snapshot = pair.snapshot();
-        let Socket { dropped, waiting, received, .. } = snapshot.sockets[0];
-        assert_eq!((dropped, waiting, received), (6, 2, 2));
+        let Socket { dropped, waiting, received, limit, .. } = snapshot.sockets[0];
+        assert_eq!((dropped, waiting, received, limit), (6, 2, 2, 4));
         let drops = |reason| snapshot.drops.iter().filter(move |drop| drop.reason == reason);
         assert_eq!(drops("socket-full").map(|drop| drop.frames).sum::<u64>(), 6, "{:?}", snapshot.drops);
         assert_eq!((snapshot.check(), pair.receiving.0.host().check()), (Ok(()), Ok(())));

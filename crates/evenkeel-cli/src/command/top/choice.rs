@@ -5,7 +5,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::model::Model;
 use super::text::Order;
 
-/// A process, and the place of a host in it if it has one.
+/// A process, and the place of a host in it, or behind the hosts of a guard, if it has one.
 pub(super) type Subject = (u32, usize);
 
 /// The choices of the user: what is shown, and how.
@@ -30,10 +30,11 @@ pub(super) enum Wish {
     Quit,
 }
 
-/// Returns all that can be chosen, in the order of the terminal: each host, and each process without one.
+/// Returns all that can be chosen, in the order of the terminal: each host, each guard, and each process
+/// without one.
 pub(super) fn subjects(model: &Model) -> Vec<Subject> {
-    let of = |(&pid, hosts): (&u32, usize)| (0..hosts.max(1)).map(move |host| (pid, host));
-    model.processes.iter().map(|(pid, process)| (pid, process.hosts.len())).flat_map(of).collect()
+    let of = |(&pid, count): (&u32, usize)| (0..count.max(1)).map(move |place| (pid, place));
+    model.processes.iter().map(|(pid, process)| (pid, process.subjects())).flat_map(of).collect()
 }
 
 impl Choice {

@@ -2,7 +2,7 @@
 //!
 //! | subject | file |
 //! | --- | --- |
-//! | rates of a host over an interval | `rates.rs` |
+//! | rates of a host, and of a guard, over an interval | `rates.rs`; `guard_rates.rs` |
 //! | what is known of all processes: answers, histories, silence | `model.rs` |
 //! | the lines about a host | `text.rs` |
 //! | keys, and what the user chose to see; the picture | `choice.rs`; `view.rs` |
@@ -11,6 +11,7 @@
 //! | the live view; one interval as text or JSON | `live.rs`; `once.rs` |
 
 mod choice;
+mod guard_rates;
 mod live;
 mod model;
 mod once;
@@ -39,9 +40,9 @@ const SHORTEST: Duration = Duration::from_millis(100);
 
 /// Show in the terminal what running commands do: frames, drops, flooded sockets, and who pays for the core.
 ///
-/// The command reads the figures that every command with a host serves, as `evenkeel stats` does, and shows
-/// how they grow. It needs no root to watch the processes of its own user. It follows those that come and
-/// go.
+/// The command reads the figures that every command with a host or a guard serves, as `evenkeel stats` does,
+/// and shows how they grow. It needs no root to watch the processes of its own user. It follows those that
+/// come and go.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Watch these processes [default: all of this user].
@@ -71,7 +72,7 @@ pub(crate) const GUIDE: Guide = Guide {
         blocks: &[Block::Terms(&[
             ("q, Esc, Ctrl-C", "Quit."),
             ("p", "Pause the picture. Figures are still read."),
-            ("Tab, 1 to 9", "Choose a host."),
+            ("Tab, 1 to 9", "Choose a host or a guard."),
             ("arrows, PgUp", "Scroll, as PgDn, Home and End do."),
             ("s", "Sort the sockets by lost, delivered or waiting frames, or by name."),
             ("?", "Explain the keys and the figures."),

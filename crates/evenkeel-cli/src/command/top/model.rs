@@ -6,9 +6,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use evenkeel::metrics::{Published, Snapshot};
+use evenkeel::metrics::{Guarded, Published, Snapshot};
 use evenkeel::raw::time::{Duration, Instant};
 
+use super::guard_rates::GuardRates;
 use super::rates::HostRates;
 
 /// The number of intervals in a history: one for each column of a very wide terminal.
@@ -29,6 +30,7 @@ pub(super) struct Process {
     /// The program, as it calls itself; empty before its first answer.
     pub(super) program: String,
     pub(super) hosts: Vec<Host>,
+    pub(super) guards: Vec<Guard>,
     pub(super) state: State,
     /// Whether a question is on its way.
     is_asked: bool,
@@ -71,6 +73,14 @@ pub(super) struct Host {
     pub(super) best: Best,
     pub(super) offered: History,
     pub(super) served: History,
+}
+
+/// A guard of a process in front of the kernel's own sockets.
+#[derive(Debug, Clone)]
+pub(super) struct Guard {
+    last: Guarded,
+    /// The rates of the last interval; `None` before the second answer.
+    pub(super) rates: Option<GuardRates>,
 }
 
 /// The interval with the highest rate of served frames so far.
@@ -149,6 +159,38 @@ impl Process {
         } else {
             self.hosts = published.hosts.into_iter().map(Host::new).collect();
         }
+        self.take_guards(published.guards);
+    }
+
+    /// Records the accounts of guards. Like hosts, they are known by their places.
+    fn take_guards(&mut self, now: Vec<Guarded>) {
+        let continues = self.guards.len() == now.len()
+            && self.guards.iter().zip(&now).all(|(guard, now)| guard.continues_in(now));
+        if continues {
+            self.guards.iter_mut().zip(now).for_each(|(guard, now)| guard.take(now));
+        } else {
+            self.guards = now.into_iter().map(|last| Guard { last, rates: None }).collect();
+        }
+    }
+
+    /// Returns the number of hosts and guards.
+    pub(super) fn subjects(&self) -> usize {
+        self.hosts.len() + self.guards.len()
+    }
+}
+
+impl Guard {
+    /// Returns whether `now` may be a later account of this guard.
+    fn continues_in(&self, now: &Guarded) -> bool {
+        let is_later = self.last.seconds <= now.seconds && self.last.passed <= now.passed;
+        is_later && self.last.interfaces == now.interfaces
+    }
+
+    fn take(&mut self, now: Guarded) {
+        if let Some(rates) = GuardRates::of(&now.since(&self.last)) {
+            self.rates = Some(rates);
+            self.last = now;
+        }
     }
 }
 
@@ -209,7 +251,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::top::samples::{at, feed, flood, flooded, published};
+    use crate::command::top::samples::{at, feed, flood, flooded, guarding, published};
 
     fn echo(seconds: u64, offered: u64, served: u64) -> Published {
         published(7, "evenkeel echo", vec![flooded(seconds, offered, served)])
@@ -301,6 +343,20 @@ mod tests {
         assert!(model.processes[&7].hosts[0].rates.is_some(), "the old figures are kept");
         feed(&mut model, &vec![(7, Some(echo(9, 920_000, 195_000)))], at(9));
         assert_eq!(model.processes[&7].state, State::Answers);
+    }
+
+    #[test]
+    fn guards_have_rates_from_their_second_answer_on() {
+        let mut model = Model::default();
+        for second in 1..4 {
+            feed(&mut model, &vec![(9, Some(guarding(second, 1_000, 500)))], at(second));
+            let rates = &model.processes[&9].guards[0].rates;
+            assert_eq!(rates.as_ref().map(|rates| rates.dropped_pps), (second > 1).then_some(1_000.0));
+        }
+        // Another guard with the number of the process.
+        feed(&mut model, &vec![(9, Some(guarding(1, 9_000, 500)))], at(5));
+        assert!(model.processes[&9].guards[0].rates.is_none());
+        assert_eq!(model.processes[&9].subjects(), 1);
     }
 
     #[test]

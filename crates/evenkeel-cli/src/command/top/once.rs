@@ -6,10 +6,11 @@ use evenkeel::raw::time::{Clock, Duration, Instant};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::guard_rates::GuardRates;
 use super::model::{Model, Process, State};
 use super::rates::HostRates;
 use super::sources::Message;
-use super::text::{self, Order};
+use super::text::{self, Line, Order};
 use super::watched::Watched;
 use crate::failure::Failure;
 use crate::terminal;
@@ -25,7 +26,7 @@ pub(crate) struct Top {
     processes: Vec<ProcessRates>,
 }
 
-/// The hosts of a process, each with its rates.
+/// The hosts and guards of a process, each with its rates.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ProcessRates {
     /// The number of the process.
@@ -36,6 +37,8 @@ struct ProcessRates {
     silent: Option<String>,
     /// The hosts of the process. A host that no thread ran within a second is not among them.
     hosts: Vec<HostRates>,
+    /// The guards of the process in front of the kernel's own sockets.
+    guards: Vec<GuardRates>,
 }
 
 /// Reads the figures at both ends of one interval, and prints the rates.
@@ -85,7 +88,8 @@ fn print(model: &Model, is_json: bool) -> Result<(), Failure> {
 impl ProcessRates {
     fn of(pid: u32, process: &Process) -> Self {
         let hosts = process.hosts.iter().filter_map(|host| host.rates.clone()).collect();
-        Self { pid, program: process.program.clone(), silent: silent(process), hosts }
+        let guards = process.guards.iter().filter_map(|guard| guard.rates.clone()).collect();
+        Self { pid, program: process.program.clone(), silent: silent(process), hosts, guards }
     }
 }
 
@@ -99,18 +103,26 @@ fn silent(process: &Process) -> Option<String> {
 }
 
 fn describe(pid: u32, process: &Process) -> String {
-    let hosts: Vec<String> =
-        process.hosts.iter().filter_map(|host| host.rates.as_ref()).map(describe_host).collect();
+    let hosts = process.hosts.iter().filter_map(|host| host.rates.as_ref()).map(describe_host);
+    let guards = process.guards.iter().filter_map(|guard| guard.rates.as_ref()).map(describe_guard);
+    let parts: Vec<String> = hosts.chain(guards).collect();
     let none = match silent(process) {
         Some(why) => format!("  {why}\n"),
-        None if hosts.is_empty() => "  no host answered twice\n".to_owned(),
+        None if parts.is_empty() => "  no host answered twice\n".to_owned(),
         None => String::new(),
     };
-    format!("{pid}: {}\n{none}{}", process.program, hosts.join("\n"))
+    format!("{pid}: {}\n{none}{}", process.program, parts.join("\n"))
 }
 
 fn describe_host(rates: &HostRates) -> String {
-    let lines = text::host(rates, Order::default());
+    whole(rates.seconds, text::host(rates, Order::default()))
+}
+
+fn describe_guard(rates: &GuardRates) -> String {
+    whole(rates.seconds, text::guard(rates))
+}
+
+fn whole(seconds: f64, lines: Vec<Line>) -> String {
     let lines: String = lines.into_iter().map(|line| line.text + "\n").collect();
-    format!("  {:.2} s\n{lines}", rates.seconds)
+    format!("  {seconds:.2} s\n{lines}")
 }

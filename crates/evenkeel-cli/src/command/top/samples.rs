@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use evenkeel::metrics::{
-    Device, Dropped, Frames, Interface, KernelDrops, Listener, Process, Published, Snapshot, Socket,
+    ClosedPorts, Device, Dropped, Frames, Guarded, Interface, KernelDrops, Listener, PortAccount, Process,
+    Protocol, Published, Snapshot, Socket,
 };
 use evenkeel::raw::time::{Duration, Instant};
 use proptest::collection::vec;
@@ -19,7 +20,7 @@ pub(super) fn at(seconds: u64) -> Instant {
 }
 
 pub(super) fn published(pid: u32, program: &str, hosts: Vec<Snapshot>) -> Published {
-    Published { pid, program: program.to_owned(), hosts }
+    Published { pid, program: program.to_owned(), hosts, guards: Vec::new() }
 }
 
 /// Gives a model the answers of one time.
@@ -40,12 +41,51 @@ pub(super) fn socket(number: u32, port: u16, [arrived, discarded, received]: [u6
         address: None,
         port,
         waiting: 64,
+        limit: 64,
         arrived,
         discarded,
         received,
         sent: received,
         dropped: 0,
     }
+}
+
+/// Returns the answer of a guard `seconds` after it was attached, which drops and lets pass these rates at
+/// UDP port 53.
+pub(super) fn guarding(seconds: u64, dropped_pps: u64, passed_pps: u64) -> Published {
+    let port = |protocol, port, passed, dropped, answered| PortAccount {
+        protocol,
+        port,
+        passed: seconds * passed,
+        dropped: seconds * dropped,
+        answered: seconds * answered,
+    };
+    let ports = vec![
+        port(Protocol::Udp, 9, passed_pps, 0, 0),
+        port(Protocol::Udp, 53, passed_pps, dropped_pps, 0),
+        port(Protocol::Tcp, 443, 20, 0, 70),
+    ];
+    let guard = Guarded {
+        seconds: Duration::from_secs(seconds).as_secs_f64(),
+        interfaces: vec!["eth0".to_owned(), "g0".to_owned()],
+        mute: vec!["g0".to_owned()],
+        dry_run: false,
+        passed: seconds * (2 * passed_pps + 20),
+        dropped: seconds * dropped_pps,
+        answered: seconds * 70,
+        ports,
+        closed_ports: ClosedPorts::default(),
+    };
+    Published { guards: vec![guard], ..published(9, "evenkeel guard", Vec::new()) }
+}
+
+/// Returns a model of a guard under a flood.
+pub(super) fn guarded() -> Model {
+    let mut model = Model::default();
+    for second in 1..4 {
+        feed(&mut model, &vec![(9, Some(guarding(second, 400_000, 1_500)))], at(second));
+    }
+    model
 }
 
 fn process(number: u32, name: &str, used: u64, charged: u64) -> Process {
@@ -157,13 +197,21 @@ fn process_of(number: u32, name: &str, used: u64, charged: u64) -> Process {
     process(number, name, used >> 20, charged >> 20)
 }
 
+/// The figures of a process: its program, hosts and guards.
+type AnyFigures = (String, Vec<Snapshot>, Vec<(u64, [u64; 2])>);
+
+fn any_published(pid: u32, (program, hosts, guards): AnyFigures) -> Published {
+    let guard = |(seconds, [dropped, passed]): (u64, [u64; 2])| guarding(seconds, dropped, passed).guards;
+    let guards = guards.into_iter().flat_map(guard).collect();
+    Published { guards, ..published(pid, &program, hosts) }
+}
+
 /// Draws what up to six processes answer at up to five times.
 pub(super) fn rounds() -> impl Strategy<Value = Vec<Round>> {
     let answer = |pid: u32| {
         let program = "\\PC{0,30}";
-        let figures = (program, vec(any_host(), 0..4));
-        prop::option::of(figures)
-            .prop_map(move |it| (pid, it.map(|(program, hosts)| published(pid, &program, hosts))))
+        let figures = (program, vec(any_host(), 0..4), vec((0..9_u64, counts::<2>()), 0..3));
+        prop::option::of(figures).prop_map(move |it| (pid, it.map(|it| any_published(pid, it))))
     };
     let round = vec(1..7_u32, 0..6).prop_flat_map(move |mut pids| {
         pids.sort_unstable();

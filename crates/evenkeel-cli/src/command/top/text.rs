@@ -5,7 +5,8 @@ use std::cmp::Ordering;
 use evenkeel::metrics::CpuShares;
 use evenkeel_apps::quantity::{self, count, percent};
 
-use super::model::{Host, State};
+use super::guard_rates::GuardRates;
+use super::model::State;
 use super::rates::{Backlog, Bill, DeviceRates, DropRate, HostRates, InterfaceRates, SocketRates};
 use crate::table::{self, rows};
 use crate::terminal;
@@ -87,6 +88,32 @@ pub(super) fn host(rates: &HostRates, order: Order) -> Vec<Line> {
     tables.concat()
 }
 
+/// Returns all lines about a guard: what it did with the packets for each port.
+pub(super) fn guard(rates: &GuardRates) -> Vec<Line> {
+    let row = |name: String, pps: [f64; 3]| {
+        let [dropped, answered, passed] = pps.map(rate);
+        [name, dropped, answered, passed]
+    };
+    let ports = rates.ports.iter().map(|port| {
+        let pps = [port.dropped_pps, port.answered_pps, port.passed_pps];
+        (row(format!("{} {}", port.protocol.name(), port.port), pps), port.is_flooded())
+    });
+    let closed = &rates.closed_ports;
+    let closed_row = row("tcp, closed".to_owned(), [closed.dropped_pps, 0.0, closed.passed_pps]);
+    let all = row("all".to_owned(), [rates.dropped_pps, rates.answered_pps, rates.passed_pps]);
+    let (body, alarms): (Vec<_>, Vec<bool>) =
+        ports.chain([(closed_row, closed.dropped_pps > 0.0), (all, false)]).unzip();
+    let heading = ["port", "dropped", "answered", "passed"];
+    let alarm = |number: usize| alarms.get(number).is_some_and(|is_alarm| *is_alarm);
+    let tone = |number| if alarm(number) { Tone::Alarm } else { Tone::Plain };
+    let mut lines = lines(&rows(heading, body.into_iter()), tone);
+    let plain = |text: String| Line { text, tone: Tone::Plain };
+    lines.extend(rates.dry_run.then(|| plain("  only counted: nothing is dropped or answered".to_owned())));
+    let mute = rates.mute.iter();
+    lines.extend(mute.map(|name| plain(format!("  SYNs at {name} are left to the kernel"))));
+    lines
+}
+
 /// Returns a rate in as few columns as possible: three digits and a prefix.
 pub(super) fn rate(pps: f64) -> String {
     quantity::si(pps).trim_end().to_owned()
@@ -98,10 +125,10 @@ pub(super) fn share(share: f64) -> String {
 }
 
 /// Returns the state of a process in a word or two.
-pub(super) fn state(state: &State, hosts: &[Host]) -> String {
+pub(super) fn state(state: &State, subjects: usize) -> String {
     match state {
         State::New => "new".to_owned(),
-        State::Answers if hosts.is_empty() => "no host".to_owned(),
+        State::Answers if subjects == 0 => "no host".to_owned(),
         State::Answers => "runs".to_owned(),
         State::Silent(time) => format!("silent {} s", time.as_secs()),
         State::Unreadable(_) => "unreadable".to_owned(),

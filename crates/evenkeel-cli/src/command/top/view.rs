@@ -20,6 +20,7 @@ use ratatui::text::Line as Styled;
 use ratatui::widgets::{Paragraph, Sparkline, Widget as _};
 
 use super::choice::{Choice, Subject, subjects};
+use super::guard_rates::GuardRates;
 use super::model::{History, Host, Model, Process, State};
 use super::rates::HostRates;
 use super::text::{self, Line, Tone};
@@ -29,6 +30,9 @@ use crate::table::{self, rows};
 const NAMED: u16 = 24;
 /// The columns of what is said about a rate behind its history.
 const SAID: u16 = 25;
+
+/// The line about a host or a guard without rates.
+const YOUNG: &str = "  the first interval is not over yet";
 
 /// The lines of the help, which `?` shows.
 const HELP: &[&str] = &[
@@ -117,14 +121,17 @@ fn draw_list(model: &Model, subjects: &[Subject], choice: &Choice, area: Rect, b
 }
 
 /// Returns the line of a subject in the list.
-fn overview(number: usize, (pid, host): Subject, model: &Model) -> [String; 8] {
+fn overview(number: usize, (pid, place): Subject, model: &Model) -> [String; 8] {
     let process = &model.processes[&pid];
     let key = if number < 9 { (number + 1).to_string() } else { String::new() };
     let program = process.program.trim_start_matches("evenkeel ");
-    let which = if process.hosts.len() > 1 { format!(" {}", host + 1) } else { String::new() };
+    let which = if process.subjects() > 1 { format!(" {}", place + 1) } else { String::new() };
     let name = format!("{key:>2} {pid:>7} {program}{which}");
-    let [offered, served, kept, dropped, flooded, idle] = figures(process.hosts.get(host));
-    let state = text::state(&process.state, &process.hosts);
+    let [offered, served, kept, dropped, flooded, idle] = match guard_at(process, place) {
+        Some(rates) => guard_figures(rates),
+        None => figures(process.hosts.get(place)),
+    };
+    let state = text::state(&process.state, process.subjects());
     [name, state, offered, served, kept, dropped, flooded, idle]
 }
 
@@ -142,15 +149,36 @@ fn figures(host: Option<&Host>) -> [String; 6] {
     [offered, served, kept, dropped, flooded.to_string(), idle]
 }
 
+/// Returns the rates of the guard at a place behind the hosts of a process, if it has them.
+fn guard_at(process: &Process, place: usize) -> Option<&GuardRates> {
+    process.guards.get(place.checked_sub(process.hosts.len())?)?.rates.as_ref()
+}
+
+/// Returns the figures of a guard in the list. It lets packets pass that the kernel serves.
+fn guard_figures(rates: &GuardRates) -> [String; 6] {
+    let [offered, passed, dropped] =
+        [rates.offered_pps(), rates.passed_pps + rates.answered_pps, rates.dropped_pps].map(text::rate);
+    let flooded = rates.ports.iter().filter(|port| port.is_flooded()).count();
+    [offered, passed, "-".to_owned(), dropped, flooded.to_string(), "-".to_owned()]
+}
+
 /// Draws the chosen subject: its name and what is wrong with it, its history, and its lines.
 fn draw_subject(model: &Model, (pid, host): Subject, choice: &mut Choice, area: Rect, buffer: &mut Buffer) {
     let process = &model.processes[&pid];
     let parts = [Constraint::Length(1), Constraint::Length(2), Constraint::Min(0)];
     let [name, history, lines] = Layout::vertical(parts).areas(area);
     line(&named(pid, host, process), Tone::Heading.style(), name, buffer);
+    if let Some(rates) = guard_at(process, host) {
+        let area = Rect { height: history.height + lines.height, ..history };
+        return draw_lines(&text::guard(rates), choice, area, buffer);
+    }
+    let is_young = host < process.subjects() && process.hosts.get(host).is_none();
+    if is_young {
+        return line(YOUNG, Style::new(), history, buffer);
+    }
     let Some(host) = process.hosts.get(host) else { return };
     let Some(rates) = &host.rates else {
-        return line("  the first interval is not over yet", Style::new(), history, buffer);
+        return line(YOUNG, Style::new(), history, buffer);
     };
     draw_history(host, rates, history, buffer);
     draw_lines(&text::host(rates, choice.order), choice, lines, buffer);
@@ -159,13 +187,14 @@ fn draw_subject(model: &Model, (pid, host): Subject, choice: &mut Choice, area: 
 /// Returns the name of a subject, and a sentence if its figures are old or missing.
 fn named(pid: u32, host: usize, process: &Process) -> String {
     let name = format!("{pid}: {}", process.program);
-    let which = match process.hosts.len() {
-        0 | 1 => String::new(),
-        hosts => format!(", host {} of {hosts}", host + 1),
+    let which = match (process.subjects(), process.guards.len()) {
+        (0 | 1, _) => String::new(),
+        (hosts, 0) => format!(", host {} of {hosts}", host + 1),
+        (all, _) => format!(", {} of {all}", host + 1),
     };
     let state = match &process.state {
         State::New => ", has not answered yet".to_owned(),
-        State::Answers if process.hosts.is_empty() => ": no host answered".to_owned(),
+        State::Answers if process.subjects() == 0 => ": no host answered".to_owned(),
         State::Answers => String::new(),
         State::Silent(time) => {
             format!(", has not answered for {:.0} s: these figures are old", time.as_secs_f64())
@@ -265,6 +294,8 @@ mod tests {
         let mut choice = Choice::default();
         press(&mut choice, &model, KeyCode::Char('2'));
         assert_is("silent.txt", &picture(&model, &mut choice, (80, 24)));
+        let mut choice = Choice::default();
+        assert_is("guard.txt", &picture(&samples::guarded(), &mut choice, (80, 14)));
         assert_is("nothing.txt", &picture(&Model::default(), &mut Choice::default(), (60, 6)));
     }
 
