@@ -18,8 +18,13 @@ static struct bpf_sock *(*const find_udp)(void *context, const void *tuple, u32 
 enum { FULL_NANOS = 20000 };
 /* Which socket a flow leads to, and how much room that has, is looked up anew after this time. */
 enum { KNOWN_NANOS = 1000000 };
-/* The memory that the kernel charges for a datagram, besides the bytes of its frame. */
-enum { OVERHEAD = 704 };
+/* What a program's context is in the kernel. */
+struct xdp_buff {
+	u32 frame_sz; /* the memory of the frame, with room in front of it and behind it */
+} KERNEL;
+
+/* The memory that the kernel charges to a socket for a datagram, besides that of its frame. */
+enum { OVERHEAD = 256 };
 /* Flows and sockets that a processor remembers. */
 enum { FLOWS = 256, SOCKETS = 256 };
 
@@ -41,7 +46,10 @@ struct room {
 	u64 socket;
 	u64 full_until;
 	u64 until;
+	u32 charge; /* bytes for one datagram */
 	long credit; /* bytes that may pass unseen until then */
+	long granted; /* the credit at first */
+	long on_way; /* bytes at most that have passed, and have not come to the socket yet */
 };
 
 /* The room in each socket that was looked at last with its hash. */
@@ -109,52 +117,87 @@ INLINE u64 socket_of(struct xdp_md *context, const struct packet *datagram, u64 
 	return flow->socket;
 }
 
-/* Returns how many bytes may pass before a socket is looked at again: half of its room, or 0 if it is nearly full. */
-INLINE long room_in(u64 address)
+/* Returns how many bytes fit into the queue of a socket. */
+INLINE long space_in(u64 address, int *limit)
 {
 	struct sock *socket = (void *)address;
 	struct udp_sock *udp = (void *)address;
 	struct udp_prod_queue *waiting = 0;
-	int held = 0, limit = 0, arriving = 0;
+	int held = 0, arriving = 0;
 
 	read_kernel(&held, sizeof held, __builtin_preserve_access_index(&socket->sk_backlog.rmem_alloc.counter));
-	read_kernel(&limit, sizeof limit, __builtin_preserve_access_index(&socket->sk_rcvbuf));
+	read_kernel(limit, sizeof *limit, __builtin_preserve_access_index(&socket->sk_rcvbuf));
 	if (__builtin_preserve_field_info(udp->udp_prod_queue, FIELD_EXISTS)) {
 		read_kernel(&waiting, sizeof waiting, __builtin_preserve_access_index(&udp->udp_prod_queue));
 		if (waiting)
 			read_kernel(&arriving, sizeof arriving,
 				    __builtin_preserve_access_index(&waiting->rmem_alloc.counter));
 	}
-	held += arriving;
-	/* Above seven eighths the kernel would drop some, after all its work. */
-	if (limit - held <= limit >> 3)
-		return 0;
-	return (u32)(limit - held) / 2;
+	return *limit - held - arriving;
 }
 
-/* Decides whether a socket takes one more datagram, for which the kernel charges so many bytes. */
-INLINE int has_room(u64 socket, u64 now, u32 bytes)
+/*
+ * Returns how many bytes may pass before a socket is looked at again: half of its room, or 0 if it is nearly full. What
+ * has passed and waits in a backlog will need room, too. That is at most what has passed for this socket, and at most
+ * all that waits, of which a part may be for others.
+ */
+INLINE long room_for(struct room *room)
+{
+	int limit = 0;
+	long space = space_in(room->socket, &limit), waits;
+
+	/* Above seven eighths the kernel would drop some, after all its work. */
+	if (space <= limit >> 3)
+		return 0;
+	/* While the socket is nearly empty, its program keeps up, and takes what comes with more yet to come. */
+	if (room->on_way && space < limit - (limit >> 3)) {
+		waits = (long)waiting_packets() * room->charge;
+		if (room->on_way > waits)
+			room->on_way = waits;
+		space -= room->on_way;
+	}
+	return space <= limit >> 3 ? 0 : (u64)space / 2;
+}
+
+/* Returns what the kernel will charge for a datagram. */
+INLINE u32 charge_for(struct xdp_md *context)
+{
+	u32 frame = context->data_end - context->data;
+
+	read_kernel(&frame, sizeof frame,
+		    __builtin_preserve_access_index(&((struct xdp_buff *)context)->frame_sz));
+	return frame + OVERHEAD;
+}
+
+/* Looks at a socket. */
+INLINE void look(struct xdp_md *context, struct room *room, u64 socket, u64 now)
+{
+	if (room->socket != socket) {
+		room->socket = socket;
+		room->granted = room->credit = room->on_way = 0;
+	}
+	room->charge = charge_for(context);
+	room->on_way += room->granted - room->credit;
+	room->granted = room->credit = room_for(room);
+	room->until = now + KNOWN_NANOS;
+	room->full_until = room->credit ? 0 : now + FULL_NANOS;
+}
+
+/* Decides whether a socket takes one more datagram. */
+INLINE int has_room(struct xdp_md *context, u64 socket, u64 now)
 {
 	u32 at = hash(socket >> 6);
 	struct room *room = lookup(&rooms, &at);
 
 	if (!room)
 		return 1;
-	if (room->socket == socket) {
-		if (room->full_until > now)
-			return 0;
-		if (room->credit > 0 && room->until > now) {
-			room->credit -= bytes;
-			return 1;
-		}
-	}
-	room->socket = socket;
-	room->credit = room_in(socket);
-	room->until = now + KNOWN_NANOS;
-	room->full_until = room->credit ? 0 : now + FULL_NANOS;
+	if (room->socket == socket && room->full_until > now)
+		return 0;
+	if (room->socket != socket || room->credit <= 0 || room->until <= now)
+		look(context, room, socket, now);
 	if (!room->credit)
 		return 0;
-	room->credit -= bytes;
+	room->credit -= room->charge;
 	return 1;
 }
 
@@ -165,5 +208,5 @@ INLINE enum fate fate_of_datagram(struct xdp_md *context, const struct packet *d
 
 	if (!socket)
 		return UNKNOWN;
-	return has_room(socket, now, OVERHEAD + (u32)(context->data_end - context->data)) ? PASSED : DROPPED;
+	return has_room(context, socket, now) ? PASSED : DROPPED;
 }

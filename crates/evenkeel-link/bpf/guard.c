@@ -139,6 +139,7 @@ INLINE int is_ours(const struct packet *packet)
 	return lookup(&addresses, &address) != 0;
 }
 
+#include "backlogs.h"
 #include "datagrams.h"
 #include "listeners.h"
 

@@ -12,13 +12,15 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuHashMap};
+use aya::programs::RawTracePoint;
+use aya::programs::links::FdLink;
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use evenkeel_core::wire::IpAddress;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use crate::attached::{Attached, Mode, attach, load, xdp};
-use crate::bpf::{error_of, take_map};
+use crate::bpf::{error_of, missing, take_map};
 use crate::error::LinkError;
 use crate::netdev::device_index;
 use crate::rtnetlink::addresses::kernel_addresses;
@@ -27,6 +29,8 @@ use crate::rtnetlink::{open_socket, sends_back};
 static OBJECT: &[u8] = include_bytes_aligned!("../bpf/guard.o");
 /// The name of the program in the object.
 const PROGRAM: &str = "guard";
+/// The name of the program that learns where the kernel's backlogs are, and of its tracepoint.
+const LEARN: [&str; 2] = ["learn", "napi_poll"];
 /// The operation in errors.
 const LOAD: &str = "load the guard";
 
@@ -108,6 +112,8 @@ pub struct Guard {
     mute: HashMap<MapData, u32, u8>,
     shown: BTreeSet<IpAddress>,
     announcements: Arc<OwnedFd>,
+    /// Ends with the guard.
+    learning: Option<FdLink>,
 }
 
 #[derive(Debug)]
@@ -126,6 +132,17 @@ impl GuardedDevice {
     }
 }
 
+/// Lets the program learn where the backlogs of the processors are, as soon as the kernel works on them.
+fn learn_backlogs(object: &mut Ebpf) -> Result<FdLink, LinkError> {
+    const WHAT: &str = "attach the guard to the tracepoint napi_poll";
+    let [name, tracepoint] = LEARN;
+    let program = object.program_mut(name).ok_or_else(|| missing(name))?;
+    let program: &mut RawTracePoint = program.try_into().map_err(|error| error_of(LOAD, error))?;
+    program.load().map_err(|error| error_of(LOAD, error))?;
+    let id = program.attach(tracepoint).map_err(|error| error_of(WHAT, error))?;
+    Ok(program.take_link(id).map_err(|error| error_of(WHAT, error))?.into())
+}
+
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard").field("devices", &self.devices).finish_non_exhaustive()
@@ -140,6 +157,7 @@ impl Guard {
     /// another XDP program.
     pub fn attach(devices: &[String], options: &GuardOptions) -> Result<Self, LinkError> {
         let (mut object, mut guard) = Self::load(options)?;
+        guard.learning = Some(learn_backlogs(&mut object)?);
         for name in devices {
             let index = device_index(name)?;
             // Until it is known that it sends.
@@ -177,6 +195,7 @@ impl Guard {
             mute: take_map(&mut object, "mute")?,
             shown: BTreeSet::new(),
             announcements: Arc::new(announcements),
+            learning: None,
         };
         guard.show_addresses()?;
         Ok((object, guard))

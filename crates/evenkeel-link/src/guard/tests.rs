@@ -197,6 +197,34 @@ impl Recipe {
     }
 }
 
+/// The place of a backlog is learnt when the kernel works on it, as it does for what the loopback device sends.
+#[test]
+fn the_backlogs_of_processors_are_found() {
+    with_addresses(|| {
+        let (mut object, _guard) = Guard::load(&GuardOptions::default()).unwrap();
+        // The addresses of up to 64 processors, and how many there are.
+        let known: Array<MapData, [u64; 65]> = take_map(&mut object, "backlogs").unwrap();
+        assert_eq!(known.get(&0, 0).unwrap(), [0; 65]);
+        let learning = learn_backlogs(&mut object).unwrap();
+        let to = UdpSocket::bind((V4, ROOMY)).unwrap();
+        for cpu in crate::cpus() {
+            crate::pin_to_cpu(cpu).unwrap();
+            // The kernel may be about to say that it has worked.
+            let learnt = (0..1_000).find_map(|_| {
+                to.send_to(&[0; 10], (V4, ROOMY)).unwrap();
+                to.recv(&mut [0; 10]).unwrap();
+                let known = known.get(&0, 0).unwrap();
+                (cpu >= 64 || known[cpu] > 0).then_some(known)
+            });
+            let learnt = learnt.unwrap();
+            let Some(&softnet) = learnt[..64].get(cpu) else { continue };
+            assert!(softnet > u64::MAX / 2 && learnt[64] > cpu as u64, "{softnet:x}, {}", learnt[64]);
+            assert_eq!(learnt[..64].iter().filter(|other| **other == softnet).count(), 1);
+        }
+        drop(learning);
+    });
+}
+
 fn addresses() -> impl Strategy<Value = (IpAddr, IpAddr)> {
     let v4 = [PEER_V4, Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::UNSPECIFIED, Ipv4Addr::LOCALHOST, V4]
         .into_iter()
