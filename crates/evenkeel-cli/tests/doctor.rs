@@ -1,5 +1,5 @@
-//! Tests of what the doctor reports about machines with known settings. Most need root, and report if they are
-//! skipped.
+//! Tests of what the doctor reports about machines with known settings. Most need root, and report if they
+//! are skipped.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;

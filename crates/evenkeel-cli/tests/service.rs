@@ -68,7 +68,7 @@ impl Manager {
         Self { socket, address }
     }
 
-    /// Starts a service.
+    /// Starts a command as a service.
     fn start(&self, command: &mut Command) -> Service<'_> {
         command.env("NOTIFY_SOCKET", &self.address).env_remove("XDG_RUNTIME_DIR");
         command.stdout(Stdio::null()).stderr(Stdio::piped());

@@ -54,8 +54,8 @@ pub struct SocketReport {
     pub port: u16,
     /// The number of items that wait: frames in the socket's channels, and datagrams in its queue.
     pub waiting: usize,
-    /// The number of items that may wait: datagrams in the socket's queue, and frames in those of its channels
-    /// for which frames have come.
+    /// The number of items that may wait: datagrams in the socket's queue, and frames in those of its
+    /// channels for which frames have come.
     pub limit: usize,
     /// Frames that came for the socket's channels; 0 under an architecture without channels.
     pub arrived: u64,

@@ -76,7 +76,8 @@ impl Clock {
     }
 }
 
-/// Returns the nanoseconds of the kernel's monotonic clock, which BPF programs and service managers read, too.
+/// Returns the nanoseconds of the kernel's monotonic clock, which BPF programs and service managers read,
+/// too.
 #[must_use]
 pub fn monotonic_nanos() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

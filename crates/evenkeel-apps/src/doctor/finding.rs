@@ -54,7 +54,7 @@ pub enum Area {
     Livelock,
 }
 
-/// What a check found.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
     /// The part of the machine.
@@ -161,20 +161,26 @@ checks! {
     Kernel CORES "cores" "On one core the network's work and the program always compete.";
     Interface STATE "state" "A host has no frames from an interface that is down.";
     Interface QUEUES "queues" "A flood spares flows that arrive by another receive queue.";
-    Interface NATIVE_XDP "native-xdp" "Behind the driver, XDP sees a frame only after the kernel made a packet of it.";
+    Interface NATIVE_XDP "native-xdp"
+        "Behind the driver, XDP sees a frame only after the kernel made a packet of it.";
     Interface PROGRAM "xdp-program" "An interface has one XDP program: xdp: and guard need the place.";
-    Interface THREADED "threaded-napi" "Softirqs come before every program on their core; a NAPI thread competes as threads do.";
-    Interface RPS "rps" "Protocol work in softirqs comes before every program on these cores: the classic livelock.";
+    Interface THREADED "threaded-napi"
+        "Softirqs come before every program on their core; a NAPI thread competes as threads do.";
+    Interface RPS "rps"
+        "Protocol work in softirqs comes before every program on these cores: the classic livelock.";
     Interface OFFLOADS "offloads" "LRO changes packets: drivers refuse XDP with it, and forwarding breaks.";
     Interface INTERRUPTS "interrupts" "A core that gets all interrupts does all of the network's work.";
     Interface DEFERRAL "deferral" "Deferred interrupts help busy polling; other programs wait for the timer.";
     Share CGROUP "cpu-group" "A group above its quota is stopped for the rest of each period.";
-    Share AUTOGROUP "autogroup" "All that one login starts has one share together, and nice counts inside it only.";
-    Share REALTIME "real-time" "Without the limit a real-time thread that never halts takes its core from all others.";
+    Share AUTOGROUP "autogroup"
+        "All that one login starts has one share together, and nice counts inside it only.";
+    Share REALTIME "real-time"
+        "Without the limit a real-time thread that never halts takes its core from all others.";
     Trouble SOFTNET_DROPS "softnet-drops" "The kernel drops frames because a core's backlog is full.";
     Trouble SQUEEZES "time-squeezes" "The kernel interrupts its receive work although more frames wait.";
     Trouble UDP_BUFFERS "udp-buffers" "The kernel drops datagrams because the queue of a socket is full.";
-    Trouble LISTENERS "listen-drops" "The kernel drops connection requests because a listener's queue is full.";
+    Trouble LISTENERS "listen-drops"
+        "The kernel drops connection requests because a listener's queue is full.";
     Trouble SOCKET "socket" "This socket loses datagrams because its program does not read as fast.";
     Livelock LIVELOCK "livelock" "A kernel that livelocks delivers next to nothing to a flooded socket.";
 }

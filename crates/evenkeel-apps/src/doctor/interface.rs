@@ -25,7 +25,7 @@ pub(super) fn usual(files: &Files) -> Vec<String> {
     names.into_iter().filter(is_usual).collect()
 }
 
-/// Checks an interface.
+/// Returns the findings about an interface.
 pub(super) fn findings(files: &Files, name: &str, facts: &DeviceFacts) -> Vec<Finding> {
     let at = Place::new(files, name, facts);
     let mut found = vec![

@@ -1,4 +1,4 @@
-//! What the kernel, the privileges of the process and its limits allow.
+//! Checks of the kernel, the privileges of the process and its limits.
 
 use evenkeel::raw::capture::{Expression, FilterError, Frames};
 use evenkeel::raw::device::{LinkError, try_xdp_socket};

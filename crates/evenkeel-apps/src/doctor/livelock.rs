@@ -144,7 +144,7 @@ impl Livelock {
         }
     }
 
-    /// Returns the finding.
+    /// Returns the finding about the kernel.
     pub(super) fn finding(&self, interface: Option<&str>) -> Finding {
         if let Some(doubt) = self.doubt() {
             return unseen(&doubt);

@@ -48,7 +48,7 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// Reads the counters.
+    /// Reads the counters of losses.
     pub(super) fn read(files: &Files) -> Self {
         let softnet = files.text(SOFTNET).map(|text| parse::softnet(&text));
         let sum = |of: fn(&parse::Softnet) -> u64| {

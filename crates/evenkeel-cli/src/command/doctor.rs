@@ -206,9 +206,10 @@ mod tests {
             finding(Area::Kernel, "tun", Verdict::Good),
             finding(Area::Share, "autogroup", Verdict::Missing),
         ]));
-        let expected = "Share of processors\n  missing          autogroup: seen [source]\n                   It \
-                        matters.\n                   # mend it\n\nKernel, privileges and limits\n  good             \
-                        tun: seen [source]\n\n1 missing, 1 good\n";
+        let expected = "Share of processors\n  missing          autogroup: seen [source]\n\
+                        \x20                  It matters.\n                   # mend it\n\n\
+                        Kernel, privileges and limits\n  good             tun: seen [source]\n\n\
+                        1 missing, 1 good\n";
         assert_eq!(text, expected);
     }
 

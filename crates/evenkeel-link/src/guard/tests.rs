@@ -197,7 +197,8 @@ impl Recipe {
     }
 }
 
-/// The place of a backlog is learnt when the kernel works on it, as it does for what the loopback device sends.
+/// The place of a backlog is learnt when the kernel works on it, as it does for what the loopback device
+/// sends.
 #[test]
 fn the_backlogs_of_processors_are_found() {
     with_addresses(|| {

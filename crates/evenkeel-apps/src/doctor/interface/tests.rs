@@ -83,9 +83,9 @@ fn threads_steering_and_deferral_are_read() {
     );
 }
 
-const INTERRUPTS: &str = "   CPU0  CPU1\n 40: 0 0 PCI-MSIX 0-edge virtio3-config\n 41: 1579 0 PCI-MSIX 1-edge \
-                          virtio3-rx\n 42: 3047 0 PCI-MSIX 2-edge virtio3-tx\n 43: 9 9 x eth0-TxRx-0\n 44: 9 9 x \
-                          eth01\n";
+const INTERRUPTS: &str = "   CPU0  CPU1\n 40: 0 0 PCI-MSIX 0-edge virtio3-config\n 41: 1579 0 PCI-MSIX 1-edge\
+                          \x20virtio3-rx\n 42: 3047 0 PCI-MSIX 2-edge virtio3-tx\n 43: 9 9 x eth0-TxRx-0\n\
+                          \x2044: 9 9 x eth01\n";
 
 #[test]
 fn interrupts_of_the_device_on_one_core_could_be_spread() {

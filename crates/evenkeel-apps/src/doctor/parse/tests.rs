@@ -66,8 +66,8 @@ fn counters_of_ipv6_have_a_line_each() {
     assert_eq!(counter6(snmp6, "Udp6"), None);
 }
 
-const UDP: &str = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout \
-                   inode ref pointer drops            \n \
+const UDP: &str = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid \
+                   \x20timeout inode ref pointer drops            \n \
                    1234: 0100007F:270F 00000000:0000 07 00000000:00033900 00:00000000 00000000     0        \
                    0 31337 2 00000000deadbeef 4760         \n";
 const UDP6: &str = "  sl  local_address                         remote_address                        st \

@@ -12,9 +12,8 @@ const HEADING: &str =
 /// Returns a line of `/proc/net/udp`, as on this machine.
 fn line(port: u16, inode: u64, drops: u64) -> String {
     let host = u32::from_ne_bytes([127, 0, 0, 1]);
-    format!(
-        "7: {host:08X}:{port:04X} 00000000:0000 07 00000000:00000100 00:00000000 00000000 0 0 {inode} 2 0 {drops}\n"
-    )
+    let state = "00000000:0000 07 00000000:00000100 00:00000000 00000000 0 0";
+    format!("7: {host:08X}:{port:04X} {state} {inode} 2 0 {drops}\n")
 }
 
 /// A machine at one moment.
