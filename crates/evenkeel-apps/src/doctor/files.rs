@@ -64,7 +64,7 @@ impl Files {
         Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
     }
 
-    /// Reads a number.
+    /// Reads a number from a file.
     pub(super) fn number<T: FromStr>(&self, path: &str) -> Result<T, Unread> {
         self.text(path)?.trim().parse().map_err(|_| Unread::Unclear)
     }
