@@ -277,7 +277,10 @@ mod tests {
         rustix::net::listen(&listener, 1).unwrap();
         let mut connected = Vec::new();
         let full = std::iter::from_fn(|| match place::connect(&directory.socket()) {
-            Ok(stream) => Some(connected.push(stream)),
+            Ok(stream) => {
+                connected.push(stream);
+                Some(())
+            }
             Err(_) => None,
         });
         assert!(full.count() < 100);
