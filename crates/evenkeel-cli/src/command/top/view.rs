@@ -339,7 +339,7 @@ mod tests {
     ];
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(if evenkeel_skip::is_long() { 1_000 } else { 30 }))]
+        #![proptest_config(ProptestConfig::with_cases(100))]
 
         /// Processes may say anything, and terminals may have any size.
         #[test]
