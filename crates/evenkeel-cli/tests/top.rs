@@ -95,7 +95,9 @@ fn keys_pause_sort_scroll_and_explain() {
     top.types("p");
     top.shows_text("PAUSED");
     top.types("s");
-    // The last line is drawn last, so the picture is whole.
+    // The last line is drawn last, so the picture is whole; what a process just answered may still come.
+    top.shows_text("sort: delivered");
+    common::pause();
     let paused = top.shows_text("sort: delivered");
     top.types("?");
     top.shows_text("close this help");
@@ -151,8 +153,9 @@ fn a_terminal_may_get_tiny_and_large_again() {
         common::pause();
     }
     top.resize(120, 40);
-    let wide = top.shows("a wide one", |lines| lines.len() == 40 && lines[39].contains("quit"));
-    assert!(wide.iter().any(|line| line.contains("udp *:9")), "{}", wide.join("\n"));
+    top.shows("a wide one", |lines| {
+        lines.len() == 40 && lines[39].contains("quit") && lines.iter().any(|line| line.contains("udp *:9"))
+    });
     top.types("q");
     assert_eq!(top.end(), Some(0));
     top.assert_restored();
