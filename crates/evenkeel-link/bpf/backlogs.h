@@ -61,7 +61,7 @@ int learn(struct polled *polled)
 		return 0;
 	known->softnet[processor] =
 		(u64)napi - __builtin_preserve_field_info(softnet->backlog, FIELD_OFFSET);
-	/* Two processors at once may leave the lower number, until one of them has learnt again. */
+	/* Two processors that learn at once may leave the lower number. The higher is taken for empty then. */
 	if (known->processors <= processor)
 		known->processors = processor + 1;
 	return 0;

@@ -65,7 +65,7 @@ pub struct Finding {
     pub check: &'static str,
     /// The verdict.
     pub verdict: Verdict,
-    /// What was seen, in words and figures.
+    /// The observation, in words and figures.
     pub seen: String,
     /// The file, or the question to the kernel, where that was seen.
     pub source: String,

@@ -130,7 +130,7 @@ pub(super) fn cpu_mask(text: &str) -> Vec<usize> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Interrupt {
     pub(super) number: u32,
-    /// How often it came, on all processors together.
+    /// The number of times that it came, on all processors together.
     pub(super) count: u64,
     pub(super) name: String,
 }

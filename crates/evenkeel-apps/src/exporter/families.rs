@@ -2,7 +2,7 @@
 
 use prometheus_client::metrics::MetricType;
 
-/// What all metrics begin with.
+/// The begin of all names of metrics.
 pub(super) const PREFIX: &str = "evenkeel";
 
 /// A family of metrics: one name, and a value for each set of labels.
