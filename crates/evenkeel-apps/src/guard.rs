@@ -1,15 +1,18 @@
 //! A guard in front of the kernel's own sockets, and its report.
 
+mod flood;
+
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel::metrics::{GuardReader, Guarded};
+use evenkeel::metrics::{GuardReader, Guarded, ThreadShare};
 use evenkeel::raw::device::LinkError;
-use evenkeel::raw::kernel::{Guard, GuardOptions};
+use evenkeel::raw::kernel::{Guard, GuardOptions, NapiThreads};
 use evenkeel::raw::signal::Stop;
 use evenkeel::raw::time::{Clock, Instant};
 use evenkeel::raw::wait::Halt;
 
+use self::flood::Flood;
 use crate::host_setup::{Limits, Occasion};
 
 /// The reason for which a guard could not run.
@@ -26,6 +29,8 @@ pub enum GuardError {
 /// An attached guard, with what its account needs besides the counters. The thread that follows the machine's
 /// addresses shares it with those that read the account.
 struct Attached {
+    /// They are put back before the guard is detached: a veth without a program has no threads.
+    threads: Option<Mutex<Threads>>,
     guard: Mutex<Guard>,
     interfaces: Vec<String>,
     is_dry_run: bool,
@@ -33,7 +38,48 @@ struct Attached {
     begin: Instant,
 }
 
+/// Threads that do the interfaces' work, with less weight while sockets are flooded.
+struct Threads {
+    threads: NapiThreads,
+    share: u8,
+    flood: Flood,
+}
+
+impl Threads {
+    fn start(interfaces: &[String], share: u8, now: Instant) -> Result<Self, LinkError> {
+        Ok(Self { threads: NapiThreads::start(interfaces, share)?, share, flood: Flood::new(now) })
+    }
+
+    fn follow(&mut self, now: Instant, guard: &Guard) -> Result<(), LinkError> {
+        let is_flooded = self.flood.look(now, guard.datagrams()?);
+        self.threads.lower(is_flooded)
+    }
+
+    fn account(&self) -> ThreadShare {
+        ThreadShare { percent: self.share, lowered_seconds: self.flood.seconds() }
+    }
+}
+
 impl Attached {
+    /// Returns when [`Attached::follow`] is to be called next.
+    fn next(&self) -> Instant {
+        self.threads().map_or(Instant::NEVER, |threads| threads.flood.next())
+    }
+
+    /// Follows what has changed on the machine.
+    fn follow(&self) -> Result<(), LinkError> {
+        let (mut guard, now) = (self.guard(), self.clock.now());
+        guard.follow()?;
+        match self.threads() {
+            Some(mut threads) if now >= threads.flood.next() => threads.follow(now, &guard),
+            _ => Ok(()),
+        }
+    }
+
+    fn threads(&self) -> Option<MutexGuard<'_, Threads>> {
+        Some(self.threads.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn guard(&self) -> MutexGuard<'_, Guard> {
         // Nothing that holds it panics.
         self.guard.lock().unwrap_or_else(PoisonError::into_inner)
@@ -46,12 +92,14 @@ impl Attached {
             interfaces: self.interfaces.clone(),
             mute: guard.mute().map(str::to_owned).collect(),
             dry_run: self.is_dry_run,
+            threads: self.threads().map(|threads| threads.account()),
             ..Guarded::of(&guard.ports()?)
         })
     }
 }
 
-/// Guards the sockets behind network interfaces until the process is asked to end, or a limit is reached.
+/// Guards the sockets behind network interfaces, and has threads do the work of those if a `share` is given: the
+/// percentage of a core that they get next to one program while sockets are flooded. Runs until the process is asked to end, or a limit is reached.
 /// Calls `began` with the interfaces on which the kernel answers all SYNs, `publish` with a callback that
 /// reads the account for other processes, and `watch` for each interim report. Returns the account.
 ///
@@ -60,6 +108,7 @@ impl Attached {
 pub fn run(
     interfaces: Vec<String>,
     options: &GuardOptions,
+    share: Option<u8>,
     limits: Limits,
     began: impl FnOnce(&[&str]),
     publish: impl FnOnce(GuardReader),
@@ -70,10 +119,12 @@ pub fn run(
     limits.reports.iter().for_each(|reports| _ = halt.watch(reports.event().fd()));
     let guard = Guard::attach(&interfaces, options)?;
     halt.watch(guard.announcements());
+    let begin = clock.now();
+    let threads = share.map(|share| Threads::start(&interfaces, share, begin)).transpose()?;
     limits.leave_root()?;
     began(&guard.mute().collect::<Vec<_>>());
-    let (guard, is_dry_run, begin) = (Mutex::new(guard), options.counts_only, clock.now());
-    let attached = Arc::new(Attached { guard, interfaces, is_dry_run, clock, begin });
+    let (guard, threads, is_dry_run) = (Mutex::new(guard), threads.map(Mutex::new), options.counts_only);
+    let attached = Arc::new(Attached { threads, guard, interfaces, is_dry_run, clock, begin });
     // A reader does not keep the guard attached.
     let readable = Arc::downgrade(&attached);
     publish(Box::new(move || readable.upgrade()?.account().ok()));
@@ -81,8 +132,8 @@ pub fn run(
     let end = limits.duration.map_or(Instant::NEVER, |duration| begin + duration);
     let mut next = limits.every.map_or(Instant::NEVER, |every| begin + every);
     while !stop.requested() && clock.now() < end {
-        halt.until(&clock, next.min(end).min(heartbeat.next()))?;
-        attached.guard().follow()?;
+        halt.until(&clock, next.min(end).min(heartbeat.next()).min(attached.next()))?;
+        attached.follow()?;
         heartbeat.beat(clock.now());
         let interval = limits.every.filter(|_| clock.now() >= next);
         next = interval.map_or(next, |every| clock.now() + every);

@@ -4,8 +4,6 @@
  * may use, so the place is learnt when the backlog is worked on.
  */
 
-struct net_device;
-
 struct sk_buff_head {
 	u32 qlen;
 } KERNEL;
@@ -54,14 +52,16 @@ int learn(struct polled *polled)
 	u32 zero = 0, processor = this_processor();
 	struct backlogs *known = lookup(&backlogs, &zero);
 
-	if (!known || processor >= PROCESSORS || known->softnet[processor])
+	if (!known || processor >= PROCESSORS)
 		return 0;
-	/* Only backlogs belong to no device. */
-	if (read_kernel(&device, sizeof device, __builtin_preserve_access_index(&napi->dev)) || device)
-		return 0;
-	known->softnet[processor] =
-		(u64)napi - __builtin_preserve_field_info(softnet->backlog, FIELD_OFFSET);
-	/* Two processors that learn at once may leave the lower number. The higher is taken for empty then. */
+	if (!known->softnet[processor]) {
+		/* Only backlogs belong to no device. */
+		if (read_kernel(&device, sizeof device, __builtin_preserve_access_index(&napi->dev)) || device)
+			return 0;
+		known->softnet[processor] =
+			(u64)napi - __builtin_preserve_field_info(softnet->backlog, FIELD_OFFSET);
+	}
+	/* Two processors that learn at once may leave the lower number. The next time that the higher works mends it. */
 	if (known->processors <= processor)
 		known->processors = processor + 1;
 	return 0;

@@ -18,11 +18,6 @@ static struct bpf_sock *(*const find_udp)(void *context, const void *tuple, u32 
 enum { FULL_NANOS = 20000 };
 /* Which socket a flow leads to, and how much room that has, is looked up anew after this time. */
 enum { KNOWN_NANOS = 1000000 };
-/* What a program's context is in the kernel. */
-struct xdp_buff {
-	u32 frame_sz; /* the memory of the frame, with room in front of it and behind it */
-} KERNEL;
-
 /* The memory that the kernel charges to a socket for a datagram, besides that of its frame. */
 enum { OVERHEAD = 256 };
 /* Flows and sockets that a processor remembers. */
@@ -202,11 +197,11 @@ INLINE int has_room(struct xdp_md *context, u64 socket, u64 now)
 }
 
 /* Decides about a datagram. */
-INLINE enum fate fate_of_datagram(struct xdp_md *context, const struct packet *datagram, u64 now)
+INLINE enum fate fate_of_datagram(struct xdp_md *context, struct packet *datagram, u64 now)
 {
 	u64 socket = socket_of(context, datagram, now);
 
 	if (!socket)
-		return UNKNOWN;
+		return is_ours(datagram) ? fate_without_socket(context, datagram, now) : UNKNOWN;
 	return has_room(context, socket, now) ? PASSED : DROPPED;
 }

@@ -2,9 +2,10 @@
  * A guard in front of the kernel's own sockets: early discard for programs that stay on them.
  *
  * A datagram for a socket whose queue is full is dropped here, before the kernel has made a packet of it
- * (datagrams.h). A SYN for a listener whose queue of SYNs is full is answered here (listeners.h). All else goes on
- * untouched: segments of connections, fragments, IP options, groups and broadcasts, tunnels, and datagrams that lead
- * to no socket. README.md of this directory describes how to compile it.
+ * (datagrams.h). A SYN for a listener whose queue of SYNs is full is answered here (listeners.h). Packets for
+ * ports without a socket are let through as often as the kernel is to refuse them (closed.h). All else goes on untouched:
+ * segments of connections, fragments, IP options, groups and broadcasts, and tunnels. README.md of this directory
+ * describes how to compile it.
  */
 
 #include "kernel.h"
@@ -99,7 +100,7 @@ struct account {
 
 /*
  * By protocol and port, in host byte order: datagrams for sockets and SYNs for listeners that were found there. At
- * port 0 of TCP: SYNs for ports without one.
+ * port 0: those for all ports without one.
  */
 struct {
 	UINT(type, PERCPU_HASH);
@@ -108,6 +109,14 @@ struct {
 	u32 *key;
 	struct account *value;
 } accounts SEC(".maps");
+
+/* The datagrams for all sockets together. */
+struct {
+	UINT(type, PERCPU_ARRAY);
+	UINT(max_entries, 1);
+	u32 *key;
+	struct account *value;
+} datagrams SEC(".maps");
 
 /* A packet to a unicast address. */
 struct packet {
@@ -139,6 +148,17 @@ INLINE int is_ours(const struct packet *packet)
 	return lookup(&addresses, &address) != 0;
 }
 
+/* What a program's context is in the kernel. */
+struct xdp_rxq_info {
+	struct net_device *dev;
+} KERNEL;
+
+struct xdp_buff {
+	struct xdp_rxq_info *rxq;
+	u32 frame_sz; /* the memory of the frame, with room in front of it and behind it */
+} KERNEL;
+
+#include "closed.h"
 #include "backlogs.h"
 #include "datagrams.h"
 #include "listeners.h"
@@ -225,19 +245,28 @@ INLINE int is_guarded(const struct settings *set, u32 port)
 	return is_selected && *is_selected;
 }
 
+INLINE void add(struct account *account, enum fate fate)
+{
+	account->passed += fate == PASSED;
+	account->dropped += fate == DROPPED;
+	account->answered += fate == ANSWERED;
+}
+
 /* Counts what becomes of a packet. Returns it: nothing is dropped that cannot be counted. */
 INLINE enum fate count(const struct packet *packet, enum fate fate)
 {
-	struct account *account;
+	u32 zero = 0;
+	struct account *account, *all;
 
 	if (fate == UNKNOWN)
 		return PASSED;
 	account = account_of(packet);
 	if (!account)
 		return PASSED;
-	account->passed += fate == PASSED;
-	account->dropped += fate == DROPPED;
-	account->answered += fate == ANSWERED;
+	add(account, fate);
+	all = lookup(&datagrams, &zero);
+	if (all && packet->protocol == UDP && packet->port)
+		add(all, fate);
 	return fate;
 }
 

@@ -27,8 +27,6 @@ enum { SYN = 0x02, ACK = 0x10 };
 /* A SYN has neither FIN, RST nor ACK. */
 enum { KIND = 0x17 };
 enum { TCP_MAX = 60, ANSWER_LEN = 24 };
-/* For ports without a listener: so many resets a second on each processor, and so many at once. */
-enum { RESET_NANOS = 1000000, RESETS_AT_ONCE = 50 };
 /* As much as others send at first (RFC 6928). The kernel opens the window further. */
 enum { FIRST_SEGMENTS = 10, WINDOW_MAX = 65535 };
 
@@ -39,14 +37,6 @@ struct segment {
 	u16 window, checksum, urgent;
 	u32 mss;
 };
-
-/* The time up to which resets are spent. */
-struct {
-	UINT(type, PERCPU_ARRAY);
-	UINT(max_entries, 1);
-	u32 *key;
-	u64 *value;
-} resets SEC(".maps");
 
 /* By interface: that it drops what this program would send, so that the kernel has to answer. */
 struct {
@@ -70,22 +60,6 @@ INLINE u16 fold(u64 sum)
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	return (sum & 0xffff) + (sum >> 16);
-}
-
-/* Decides whether the kernel may send one more reset. */
-INLINE int may_reset(u64 now)
-{
-	u32 zero = 0;
-	u64 *spent = lookup(&resets, &zero);
-
-	if (!spent)
-		return 1;
-	if (*spent + (u64)RESET_NANOS * RESETS_AT_ONCE < now)
-		*spent = now - (u64)RESET_NANOS * RESETS_AT_ONCE;
-	if (*spent >= now)
-		return 0;
-	*spent += RESET_NANOS;
-	return 1;
 }
 
 /* Finds who gets a SYN: a listener, a connection, or 0. It is to be released. */
@@ -168,11 +142,8 @@ INLINE enum fate fate_of_syn(struct xdp_md *context, struct packet *syn, u64 now
 	if (!is_ours(syn) || !is_from_host(syn))
 		return UNKNOWN;
 	receiver = receiver_of(context, syn);
-	if (!receiver) {
-		/* All such ports have one account. */
-		syn->port = 0;
-		return may_reset(now) ? PASSED : DROPPED;
-	}
+	if (!receiver)
+		return fate_without_socket(context, syn, now);
 	if (receiver->state == LISTEN)
 		fate = fate_at(context, receiver, syn, cookie);
 	release(receiver);

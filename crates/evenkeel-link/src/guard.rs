@@ -2,8 +2,8 @@
 //!
 //! The program is `bpf/guard.c`. It looks at the queue of the socket that a datagram is for, and drops the
 //! datagram in front of the kernel's stack if the queue has no room. It answers SYNs for a listener whose
-//! queue of SYNs is full with the kernel's cookies, and limits the resets of closed ports. Everything else is
-//! the kernel's.
+//! queue of SYNs is full with the kernel's cookies, and limits what the kernel refuses because there is no
+//! socket. Everything else is the kernel's.
 
 use core::fmt;
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use aya::maps::{Array, HashMap, MapData, PerCpuHashMap};
+use aya::maps::{Array, HashMap, MapData, PerCpuArray, PerCpuHashMap};
 use aya::programs::RawTracePoint;
 use aya::programs::links::FdLink;
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
@@ -29,8 +29,9 @@ use crate::rtnetlink::{open_socket, sends_back};
 static OBJECT: &[u8] = include_bytes_aligned!("../bpf/guard.o");
 /// The name of the program in the object.
 const PROGRAM: &str = "guard";
-/// The name of the program that learns where the kernel's backlogs are, and of its tracepoint.
-const LEARN: [&str; 2] = ["learn", "napi_poll"];
+/// The programs that learn what the other has to know, and their tracepoints: where the kernel's backlogs are,
+/// and for which ports it refuses packets.
+const LEARNING: [[&str; 2]; 2] = [["learn", "napi_poll"], ["remember", "kfree_skb"]];
 /// The operation in errors.
 const LOAD: &str = "load the guard";
 
@@ -68,12 +69,12 @@ pub struct GuardOptions {
 pub struct GuardedPort {
     /// Whose port it is.
     pub transport: Transport,
-    /// The port; 0 of TCP stands for all ports without a listener.
+    /// The port; 0 stands for all ports without a socket or listener.
     pub port: u16,
     /// Packets that the kernel got.
     pub passed: u64,
     /// Packets that were dropped: because a socket's queue or a listener's queue of connections was full; of
-    /// ports without a listener because the kernel was to send no more resets.
+    /// ports without a socket because the kernel was to refuse no more.
     pub dropped: u64,
     /// SYNs that were answered by a cookie, because a listener's queue of SYNs was full.
     pub answered: u64,
@@ -107,13 +108,15 @@ pub struct Guard {
     devices: Vec<GuardedDevice>,
     /// By protocol and port: packets passed, dropped and answered.
     accounts: PerCpuHashMap<MapData, u32, [u64; 3]>,
+    /// Datagrams for all sockets: passed, dropped and answered.
+    datagrams: PerCpuArray<MapData, [u64; 3]>,
     addresses: HashMap<MapData, [u32; 5], u8>,
     /// By index: devices on which the kernel answers all SYNs.
     mute: HashMap<MapData, u32, u8>,
     shown: BTreeSet<IpAddress>,
     announcements: Arc<OwnedFd>,
     /// Ends with the guard.
-    learning: Option<FdLink>,
+    learning: Vec<FdLink>,
 }
 
 #[derive(Debug)]
@@ -132,10 +135,9 @@ impl GuardedDevice {
     }
 }
 
-/// Lets the program learn where the backlogs of the processors are, as soon as the kernel works on them.
-fn learn_backlogs(object: &mut Ebpf) -> Result<FdLink, LinkError> {
-    const WHAT: &str = "attach the guard to the tracepoint napi_poll";
-    let [name, tracepoint] = LEARN;
+/// Lets a program learn from a tracepoint of the kernel, until the link that is returned is dropped.
+fn learn(object: &mut Ebpf, [name, tracepoint]: [&str; 2]) -> Result<FdLink, LinkError> {
+    const WHAT: &str = "attach the guard to a tracepoint";
     let program = object.program_mut(name).ok_or_else(|| missing(name))?;
     let program: &mut RawTracePoint = program.try_into().map_err(|error| error_of(LOAD, error))?;
     program.load().map_err(|error| error_of(LOAD, error))?;
@@ -157,7 +159,9 @@ impl Guard {
     /// another XDP program.
     pub fn attach(devices: &[String], options: &GuardOptions) -> Result<Self, LinkError> {
         let (mut object, mut guard) = Self::load(options)?;
-        guard.learning = Some(learn_backlogs(&mut object)?);
+        for program in LEARNING {
+            guard.learning.push(learn(&mut object, program)?);
+        }
         for name in devices {
             let index = device_index(name)?;
             // Until it is known that it sends.
@@ -191,11 +195,12 @@ impl Guard {
         let mut guard = Self {
             devices: Vec::new(),
             accounts: take_map(&mut object, "accounts")?,
+            datagrams: take_map(&mut object, "datagrams")?,
             addresses: take_map(&mut object, "addresses")?,
             mute: take_map(&mut object, "mute")?,
             shown: BTreeSet::new(),
             announcements: Arc::new(announcements),
-            learning: None,
+            learning: Vec::new(),
         };
         guard.show_addresses()?;
         Ok((object, guard))
@@ -263,6 +268,16 @@ impl Guard {
         }
         self.shown = now;
         Ok(())
+    }
+
+    /// Returns how many datagrams for sockets have passed since the guard was attached, and how many were dropped.
+    ///
+    /// # Errors
+    /// None that a caller can expect.
+    pub fn datagrams(&self) -> Result<[u64; 2], LinkError> {
+        let failed = |error| error_of("read the guard's accounts", error);
+        let by_cpu = self.datagrams.get(&0, 0).map_err(failed)?;
+        Ok([0, 1].map(|at| by_cpu.iter().filter_map(|counts| counts.get(at)).sum()))
     }
 
     /// Returns the accounts of all ports at which datagrams for sockets or SYNs have come, by transport and

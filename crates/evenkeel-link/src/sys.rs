@@ -11,6 +11,7 @@ use std::ptr;
 use evenkeel_core::bpf::{Instruction, Program};
 use evenkeel_core::time::Duration;
 use rustix::event::{FdSetElement, Timespec, fd_set_num_elements};
+use rustix::process::Pid;
 
 use crate::received::Memory;
 
@@ -21,6 +22,40 @@ pub fn in_own_session(command: &mut Command) -> &mut Command {
     // SAFETY: between fork and exec only setsid(2) is called, which is async-signal-safe, and nothing is
     // allocated.
     unsafe { command.pre_exec(begin) }
+}
+
+/// Runs `child` in a process of its own, with a session of its own and all signals blocked, which ends then.
+///
+/// # Safety
+/// Other threads may hold locks for ever in the new process. So `child` may only make system calls that are
+/// async-signal-safe: it must not allocate, take locks or panic.
+pub(crate) unsafe fn fork_apart(child: impl FnOnce()) -> io::Result<Pid> {
+    // SAFETY: an array of integers may be all zeros. The call fills it.
+    let mut all: libc::sigset_t = unsafe { mem::zeroed() };
+    let mut before = all;
+    // SAFETY: both sets are valid for writing.
+    unsafe {
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+    }
+    // SAFETY: the caller promises that the new process does nothing that a fork among threads forbids.
+    let process = unsafe { libc::fork() };
+    if process == 0 {
+        let _ = rustix::process::setsid();
+        child();
+        // SAFETY: this ends the process, and runs nothing of its parent's.
+        unsafe { libc::_exit(0) }
+    }
+    let error = io::Error::last_os_error();
+    // SAFETY: the set is the one that was in force.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut()) };
+    Pid::from_raw(process).filter(|_| process > 0).ok_or(error)
+}
+
+/// Closes a descriptor in a process that was forked and shares the memory of its owner no longer.
+pub(crate) fn close_in_child(fd: RawFd) {
+    // SAFETY: the owner of the descriptor is the other process. Here nothing uses its number afterwards.
+    unsafe { libc::close(fd) };
 }
 
 /// Sleeps until one of `fds` is ready or `timeout` has passed (`None`: no limit). A signal ends the sleep

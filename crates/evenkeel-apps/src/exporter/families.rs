@@ -194,8 +194,10 @@ families! {
         "Whether the kernel answers all SYNs of the interface, because it would drop the guard's: 1 or 0.";
     GUARD_PACKETS = "guard_packets": Counter of Guard by ["protocol", "port", "verdict"],
         "Datagrams and SYNs for guarded ports that passed, were dropped, or were answered by a cookie.";
-    GUARD_CLOSED = "guard_closed_port_packets": Counter of Guard by ["verdict"],
-        "SYNs for ports without a listener that passed or were dropped.";
+    GUARD_CLOSED = "guard_closed_port_packets": Counter of Guard by ["protocol", "verdict"],
+        "Datagrams and SYNs for ports without a socket that passed or were dropped.";
+    GUARD_LOWERED = "guard_lowered_seconds": Counter of Guard by [],
+        "Time during which sockets were flooded, and the interface's threads had less weight.";
     GUARD_OMITTED = "guard_omitted_ports": Gauge of Guard by [],
         "Ports that have no metrics, because only those with most losses have.";
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use evenkeel::metrics::{
-    ClosedPorts, CpuTimes, Guarded, Interface, Listener, PortAccount, Snapshot, Socket, Tcp,
+    ClosedPorts, CpuTimes, Guarded, Interface, Listener, PortAccount, Snapshot, Socket, Tcp, ThreadShare,
 };
 use evenkeel::raw::tcp::counters::Counter;
 use evenkeel::raw::time::Duration;
@@ -259,9 +259,13 @@ impl Place<'_> {
                 self.put(&of::GUARD_PACKETS, &[protocol.name(), &port, verdict], packets);
             }
         }
-        let ClosedPorts { passed, dropped } = guard.closed_ports;
-        self.put(&of::GUARD_CLOSED, &["passed"], passed);
-        self.put(&of::GUARD_CLOSED, &["dropped"], dropped);
+        for &ClosedPorts { protocol, passed, dropped } in &guard.closed_ports {
+            self.put(&of::GUARD_CLOSED, &[protocol.name(), "passed"], passed);
+            self.put(&of::GUARD_CLOSED, &[protocol.name(), "dropped"], dropped);
+        }
+        if let Some(ThreadShare { lowered_seconds, .. }) = guard.threads {
+            self.put(&of::GUARD_LOWERED, &[], lowered_seconds);
+        }
         self.put(&of::GUARD_OMITTED, &[], guard.ports.len().saturating_sub(MOST));
     }
 }

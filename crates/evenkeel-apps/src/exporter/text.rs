@@ -129,7 +129,7 @@ mod tests {
             mute: vec!["g1".to_owned()],
             dry_run: true,
             ports: vec![port(53, 9)],
-            closed_ports: ClosedPorts { passed: 2, dropped: 3 },
+            closed_ports: vec![ClosedPorts { protocol: Protocol::Tcp, passed: 2, dropped: 3 }],
             ..Guarded::default()
         }
     }

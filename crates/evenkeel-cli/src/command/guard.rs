@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel::metrics::{ClosedPorts, Guarded, PortAccount};
+use evenkeel::metrics::{ClosedPorts, Guarded, PortAccount, ThreadShare};
 use evenkeel::raw::kernel::GuardOptions;
 use evenkeel::raw::privilege::CapabilitySet;
 use evenkeel_apps::guard::{self, GuardError};
@@ -34,6 +34,18 @@ pub(crate) struct Arguments {
     /// Drop and answer nothing; count what would be.
     #[arg(long)]
     dry_run: bool,
+    /// Have threads do the interfaces' work, which get SHARE percent of a core while sockets are flooded
+    /// [default: 10].
+    #[arg(
+        long,
+        value_name = "SHARE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "10",
+        value_parser = clap::value_parser!(u8).range(1..=50),
+        conflicts_with = "dry_run"
+    )]
+    threaded: Option<u8>,
     /// Stop after TIME, such as 10s [default: at Ctrl-C].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     duration: Option<Duration>,
@@ -49,18 +61,30 @@ pub(crate) struct Arguments {
 
 pub(crate) const GUIDE: Guide = Guide {
     groups: &[
-        Group { heading: "Guard", first: &["port", "dry_run"], others: &[] },
+        Group { heading: "Guard", first: &["port", "threaded", "dry_run"], others: &[] },
         Group { heading: "Run", first: &["duration"], others: &["user"] },
         Group { heading: "Output", first: &["json"], others: &["stats_interval"] },
     ],
-    sections: &[Section {
-        heading: "Interfaces",
-        blocks: &[Block::Text(
-            "An interface may have no other XDP program, and the kernel needs /sys/kernel/btf/vmlinux. \
+    sections: &[
+        Section {
+            heading: "Interfaces",
+            blocks: &[Block::Text(
+                "An interface may have no other XDP program, and the kernel needs /sys/kernel/btf/vmlinux. \
              It needs root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON). Segments of connections, fragments, IP \
-             options, groups, tunnels, and datagrams for no socket of this machine go on to the kernel.",
-        )],
-    }],
+             options, groups, tunnels, and what is for other machines go on to the kernel.",
+            )],
+        },
+        Section {
+            heading: "Threads",
+            blocks: &[Block::Text(
+                "Without --threaded the guard changes no setting of an interface. With it threads of the kernel \
+             do the work of the interface (threaded NAPI), and no other processor helps (RPS), until the guard \
+             ends. They run on any core that has time. While sockets are full, they weigh less than programs, so \
+             a server on the same core gets the rest. The interface loses more frames then, also those for other \
+             sockets. This needs CAP_SYS_NICE and a /sys that may be written.",
+            )],
+        },
+    ],
     examples: &[
         Example {
             says: "As root, see for ten seconds what would be dropped.",
@@ -69,6 +93,10 @@ pub(crate) const GUIDE: Guide = Guide {
         Example {
             says: "As root, protect a DNS and a web server.",
             command: "evenkeel guard eth0 --port 53,443",
+        },
+        Example {
+            says: "As root, keep the work of the interface from taking a server's core.",
+            command: "evenkeel guard eth0 --threaded",
         },
         Example {
             says: "As root, list the ports that were flooded.",
@@ -83,7 +111,8 @@ pub(crate) const GUIDE: Guide = Guide {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = GuardOptions { ports: arguments.port.clone(), counts_only: arguments.dry_run };
-    arguments.service.begin(CapabilitySet::empty())?;
+    let kept = if arguments.threaded.is_some() { CapabilitySet::SYS_NICE } else { CapabilitySet::empty() };
+    arguments.service.begin(kept)?;
     let limits = published::limits(arguments.duration, Some(arguments.stats_interval))?;
     let mut progress = if arguments.json { Progress::silent() } else { Progress::new() };
     let began = |mute: &[&str]| {
@@ -99,7 +128,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     };
     let interfaces = arguments.interfaces.clone();
-    let guarded = guard::run(interfaces, &options, limits, began, published::publish_guard, watch)?;
+    let (share, publish) = (arguments.threaded, published::publish_guard);
+    let guarded = guard::run(interfaces, &options, share, limits, began, publish, watch)?;
     drop(progress);
     arguments.print(&guarded)
 }
@@ -129,7 +159,8 @@ fn began(arguments: &Arguments) -> String {
         }
     };
     let only = if arguments.dry_run { ", and dropping nothing" } else { "" };
-    format!("guarding {sockets} behind {}{only}", arguments.interfaces.join(", "))
+    let threads = if arguments.threaded.is_some() { ", whose work threads do" } else { "" };
+    format!("guarding {sockets} behind {}{threads}{only}", arguments.interfaces.join(", "))
 }
 
 /// Returns the line that says why the kernel answers all SYNs that come through an interface.
@@ -155,7 +186,7 @@ const LISTED: usize = 20;
 
 /// Returns the account as text: the ports with most drops first.
 pub(super) fn describe(guarded: &Guarded) -> String {
-    let Guarded { seconds, dry_run, passed, dropped, answered, ports, closed_ports, .. } = guarded;
+    let Guarded { seconds, dry_run, passed, dropped, answered, ports, closed_ports, threads, .. } = guarded;
     let would = if *dry_run { "would have been: " } else { "" };
     let mut text = format!(
         "{would}{} dropped, {} SYNs answered, {} passed in {} s\n",
@@ -173,8 +204,14 @@ pub(super) fn describe(guarded: &Guarded) -> String {
     if ports.len() > LISTED {
         text.push_str(&format!("  and {} other ports\n", ports.len() - LISTED));
     }
-    if *closed_ports != ClosedPorts::default() {
-        text.push_str(&row("tcp, closed", closed_ports.dropped, 0, closed_ports.passed));
+    for ClosedPorts { protocol, passed, dropped } in closed_ports {
+        text.push_str(&row(&format!("{}, closed", protocol.name()), *dropped, 0, *passed));
+    }
+    if let Some(ThreadShare { percent, lowered_seconds }) = threads {
+        let seconds = three_digits(*lowered_seconds);
+        text.push_str(&format!(
+            "  the interface's threads were held to {percent} % of a core for {seconds} s\n"
+        ));
     }
     text
 }

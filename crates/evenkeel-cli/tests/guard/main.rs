@@ -5,13 +5,14 @@
 mod common;
 mod figures;
 mod tcp;
+mod threads;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use common::{command, signal};
-use evenkeel_testing::{Place, Program, attempt, has_xdp, in_namespace, pause, run, wait_for};
+use evenkeel_testing::{Place, Program, attempt, has_xdp, in_namespace, pause, run, skip, wait_for};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use serde_json::Value;
 
@@ -29,8 +30,13 @@ struct Bench {
 
 /// Runs a test at a veth pair in namespaces of their own, for each family.
 fn at_veth(test: fn(&Bench)) {
+    at_veth_with(&[], test);
+}
+
+/// Runs a test that needs further programs.
+fn at_veth_with(programs: &'static [Program], test: fn(&Bench)) {
     for is_v6 in [false, true] {
-        in_namespace(&[&PROGRAMS], move || {
+        in_namespace(&[&PROGRAMS, programs], move || {
             if !has_xdp() {
                 return;
             }
@@ -126,6 +132,15 @@ fn account_of(report: &Value, protocol: &str, port: u16) -> [u64; 3] {
     ["passed", "dropped", "answered"].map(|what| account[what].as_u64().unwrap())
 }
 
+/// Returns how many packets for ports without a socket passed, and how many were dropped.
+fn closed(report: &Value, protocol: &str) -> [u64; 2] {
+    let of_protocol = |account: &&Value| account["protocol"] == protocol;
+    let Some(account) = report["closed_ports"].as_array().unwrap().iter().find(of_protocol) else {
+        return [0; 2];
+    };
+    ["passed", "dropped"].map(|what| account[what].as_u64().unwrap())
+}
+
 /// Reads what a socket has. Returns how many datagrams that are.
 fn drain(socket: &UdpSocket) -> u64 {
     socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -198,7 +213,58 @@ fn other_ports_than_the_named_are_left_alone() {
             let refused = socket.recv(&mut [0; 10]).unwrap_err();
             assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
         });
-        assert_eq!(guard.stop()["ports"], Value::Array(Vec::new()));
+        let report = guard.stop();
+        assert_eq!((&report["ports"], closed(&report, "udp")), (&Value::Array(Vec::new()), [1, 0]));
+    });
+}
+
+/// Returns for how many datagrams the kernel has found no socket in this network namespace.
+fn refused_by_kernel() -> u64 {
+    let text = |file: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap();
+    let (v4, v6) = (text("snmp"), text("snmp6"));
+    // The second number of the line of numbers, which follows that of names.
+    let v4 = v4.lines().filter_map(|line| line.strip_prefix("Udp: ")).nth(1).unwrap();
+    let v6 = v6.lines().find_map(|line| line.strip_prefix("Udp6NoPorts")).unwrap();
+    [v4.split_whitespace().nth(1).unwrap(), v6.trim()].map(|count| count.parse::<u64>().unwrap()).iter().sum()
+}
+
+/// The kernel refuses as many datagrams as the guard lets it. Once there is a socket, that gets them all.
+#[test]
+fn datagrams_for_no_socket_are_limited_once_the_kernel_has_refused_some() {
+    at_veth(|bench| {
+        let guard = Guard::start(&[]);
+        bench.send(FLOODED, 3 * FLOOD_PKTS, 5);
+        let socket = bench.bind(FLOODED);
+        bench.send(FLOODED, 50, 1);
+        assert_eq!(drain(&socket), 50);
+        let report = guard.stop();
+        let [passed, dropped] = closed(&report, "udp");
+        assert_eq!(passed + dropped, 3 * FLOOD_PKTS, "{report}");
+        assert_eq!(refused_by_kernel(), passed);
+        assert!(dropped > FLOOD_PKTS, "{report}");
+        assert_eq!(account(&report, FLOODED), (50, 0), "{report}");
+    });
+}
+
+/// What the kernel forwards has no socket here, and is not refused.
+#[test]
+fn ports_that_the_kernel_forwards_are_not_limited() {
+    at_veth_with(&[("nft", "nftables")], |bench| {
+        let (family, to) = if bench.is_v6 { ("ip6", "[fd00:78::1]") } else { ("ip", "10.78.0.1") };
+        let (done, said) = attempt(&format!("nft add table {family} nat"));
+        if !done {
+            return skip("ports_that_the_kernel_forwards_are_not_limited", &said);
+        }
+        run(&format!("nft add chain {family} nat in {{ type nat hook prerouting priority -100 ; }}"));
+        run(&format!("nft add rule {family} nat in udp dport {FLOODED} dnat to {to}:{OTHER}"));
+        let guard = Guard::start(&[]);
+        let socket = bench.bind(OTHER);
+        for _ in 0..20 {
+            bench.send(FLOODED, 100, 1);
+            assert_eq!(drain(&socket), 100);
+        }
+        let report = guard.stop();
+        assert_eq!(closed(&report, "udp"), [2_000, 0], "{report}");
     });
 }
 

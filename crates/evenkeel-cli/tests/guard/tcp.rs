@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketType, sockopt};
 use serde_json::Value;
 
 use super::common::{command, signal};
-use super::{Bench, Guard, account_of, at_veth, hardware};
+use super::{Bench, Guard, account_of, at_veth, closed, hardware};
 
 const SERVED: u16 = 80;
 const CLOSED: u16 = 81;
@@ -159,10 +159,6 @@ fn kernel(name: &str) -> u64 {
     values.next().unwrap().1.parse().unwrap()
 }
 
-fn closed(report: &Value) -> [u64; 2] {
-    ["passed", "dropped"].map(|what| report["closed_ports"][what].as_u64().unwrap())
-}
-
 /// The kernel sends no cookie: it has the SYNs that fill its queue, and recognizes the cookies of the others.
 #[test]
 fn syns_for_a_listener_with_a_full_queue_are_answered_by_cookies_that_the_kernel_takes() {
@@ -217,7 +213,7 @@ fn resets_of_closed_ports_are_limited() {
         let refused = bench.far.here(move || TcpStream::connect(to).unwrap_err());
         assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
         let report = guard.stop();
-        let [passed, dropped] = closed(&report);
+        let [passed, dropped] = closed(&report, "tcp");
         assert_eq!(
             (passed + dropped, report["ports"].as_array().unwrap().len()),
             (3 * SYNS + 1, 0),

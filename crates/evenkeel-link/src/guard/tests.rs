@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, U
 use std::process::Command;
 use std::thread;
 
+use aya::maps::PerCpuArray;
 use aya::programs::{TestRun as _, TestRunOptions, Xdp};
 use evenkeel_skip::Lack;
 use proptest::prelude::*;
@@ -206,7 +207,7 @@ fn the_backlogs_of_processors_are_found() {
         // The addresses of up to 64 processors, and how many there are.
         let known: Array<MapData, [u64; 65]> = take_map(&mut object, "backlogs").unwrap();
         assert_eq!(known.get(&0, 0).unwrap(), [0; 65]);
-        let learning = learn_backlogs(&mut object).unwrap();
+        let learning = learn(&mut object, LEARNING[0]).unwrap();
         let to = UdpSocket::bind((V4, ROOMY)).unwrap();
         for cpu in crate::cpus() {
             crate::pin_to_cpu(cpu).unwrap();
@@ -338,8 +339,6 @@ enum Fate {
     Passes,
     IsDropped,
     IsAnswered,
-    /// The kernel sends a reset, or not, as the time since the last ones will have it.
-    MayBeReset,
 }
 
 /// The parts of a packet that the model has understood.
@@ -403,7 +402,7 @@ fn expected(frame: &[u8]) -> Option<(Transport, u16, Fate)> {
                 FULL if is_bound => Fate::IsDropped,
                 CONNECTED if is_bound && is_peer => Fate::IsDropped,
                 ROOMY | CONNECTED if is_bound => Fate::Passes,
-                _ => return None,
+                _ => return Some((Transport::Udp, 0, of_closed(is_bound, port))),
             };
             Some((Transport::Udp, port, fate))
         }
@@ -428,9 +427,33 @@ fn of_syn(source: IpAddr, is_bound: bool, port: u16, segment: &[u8]) -> Option<(
         FLOODED if is_bound && source.is_ipv4() && is_whole => Fate::IsAnswered,
         IDLE | FLOODED if is_bound => Fate::Passes,
         UNACCEPTED if is_bound => Fate::IsDropped,
-        _ => return Some((Transport::Tcp, 0, Fate::MayBeReset)),
+        _ => return Some((Transport::Tcp, 0, of_closed(is_bound, port))),
     };
     Some((Transport::Tcp, port, fate))
+}
+
+/// Returns the fate of a packet for a port without a socket, when refusals are spent. The kernel has refused
+/// some at one of them.
+fn of_closed(is_bound: bool, port: u16) -> Fate {
+    if is_bound && port == NOBODY { Fate::IsDropped } else { Fate::Passes }
+}
+
+/// Spends all refusals.
+fn spend_refusals(object: &mut Ebpf) {
+    let mut refusals: PerCpuArray<MapData, u64> = take_map(object, "refusals").unwrap();
+    let spent = vec![u64::MAX / 2; aya::util::nr_cpus().unwrap()];
+    for protocol in 0..2 {
+        refusals.set(protocol, spent.clone().try_into().unwrap(), 0).unwrap();
+    }
+}
+
+/// Has the kernel refuse a packet of each protocol and family.
+fn be_refused() {
+    for to in [SocketAddr::new(V4.into(), NOBODY), SocketAddr::new(V6.into(), NOBODY)] {
+        let any = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        UdpSocket::bind(SocketAddr::new(any, 0)).unwrap().send_to(&[0; 10], to).unwrap();
+        assert_eq!(TcpStream::connect(to).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
 }
 
 /// Asserts that a frame answers another, and acknowledges it.
@@ -456,10 +479,12 @@ fn assert_answers(answer: &[u8], asked: &[u8]) {
 fn random_frames_have_the_fate_that_the_model_says_and_are_counted() {
     with_addresses(|| {
         let loaded = Guard::load(&GuardOptions::default());
-        let Ok((object, guard)) = loaded else {
+        let Ok((mut object, guard)) = loaded else {
             let why = loaded.map(drop).unwrap_err().to_string();
             return evenkeel_skip::skip(thread::current().name().unwrap(), &Lack::Other(&why));
         };
+        let _learning = learn(&mut object, LEARNING[1]).unwrap();
+        spend_refusals(&mut object);
         let program: &Xdp = object.program(PROGRAM).unwrap().try_into().unwrap();
         let _sockets = Sockets::open();
         Sockets::flood();
@@ -469,6 +494,7 @@ fn random_frames_have_the_fate_that_the_model_says_and_are_counted() {
         let counts = std::cell::RefCell::new((&mut counted, &mut seen));
         TestRunner::new(config)
             .run(&recipes(), |recipe| {
+                be_refused();
                 let frame = frame(&recipe);
                 let mut out = vec![0; frame.len() + 100];
                 let options = TestRunOptions {
@@ -484,11 +510,6 @@ fn random_frames_have_the_fate_that_the_model_says_and_are_counted() {
                     None | Some(Fate::Passes) => (PASS == verdict).then_some(0),
                     Some(Fate::IsDropped) => (DROP == verdict).then_some(1),
                     Some(Fate::IsAnswered) => (TX == verdict).then_some(2),
-                    Some(Fate::MayBeReset) => match verdict {
-                        PASS => Some(0),
-                        DROP => Some(1),
-                        _ => None,
-                    },
                 };
                 prop_assert!(at.is_some(), "{verdict}: {expected:?}");
                 let (counted, seen) = &mut *counts.borrow_mut();

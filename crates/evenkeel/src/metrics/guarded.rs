@@ -18,19 +18,35 @@ pub struct Guarded {
     pub mute: Vec<String>,
     /// Whether packets were only counted, and none was dropped or answered.
     pub dry_run: bool,
-    /// Packets that the kernel got: datagrams for guarded sockets, and SYNs for guarded listeners or for
+    /// Packets that the kernel got: datagrams for guarded sockets, SYNs for guarded listeners, and both for
     /// ports without one.
     pub passed: u64,
     /// Packets that were dropped in front of the kernel: because a queue was full, or because the kernel was
-    /// to send no more resets. With `dry_run`, packets that would have been.
+    /// to refuse no more. With `dry_run`, packets that would have been.
     pub dropped: u64,
     /// SYNs that were answered with a cookie because a listener's queue of SYNs was full. With `dry_run`,
     /// those that would have been.
     pub answered: u64,
     /// The accounts of ports. A port has one as soon as a packet for a socket has come there.
     pub ports: Vec<PortAccount>,
-    /// SYNs for ports without a listener.
-    pub closed_ports: ClosedPorts,
+    /// The threads that do the interfaces' work, if the guard has started them.
+    #[cfg_attr(feature = "json", serde(default))]
+    pub threads: Option<ThreadShare>,
+    /// Packets for ports without a socket: datagrams, SYNs, or both. There is no entry for those that did not
+    /// come.
+    pub closed_ports: Vec<ClosedPorts>,
+}
+
+/// The share of the threads that do the interfaces' work (threaded NAPI).
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ThreadShare {
+    /// The percentage of a core that each gets, while sockets are flooded, next to one program that wants all
+    /// of it.
+    pub percent: u8,
+    /// The time during which sockets were flooded, in seconds.
+    pub lowered_seconds: f64,
 }
 
 /// The account of a port.
@@ -63,32 +79,36 @@ pub enum Protocol {
     Tcp,
 }
 
-/// The account of the SYNs for all ports without a listener.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The account of the datagrams, or of the SYNs, for all ports without a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "json", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClosedPorts {
-    /// SYNs that the kernel got, and refused by a reset.
+    /// The protocol of the packets.
+    pub protocol: Protocol,
+    /// Packets that the kernel got, and refused, or forwarded to other hosts.
     pub passed: u64,
-    /// SYNs that were dropped because the kernel was to send no more resets, or would have been.
+    /// Packets that were dropped because the kernel was to refuse no more, or would have been.
     pub dropped: u64,
 }
 
 impl Guarded {
-    /// Sums up the accounts of ports, of which port 0 of TCP stands for all ports without a listener.
+    /// Sums up the accounts of ports, of which port 0 stands for all ports without a socket.
     #[must_use]
     pub fn of(ports: &[GuardedPort]) -> Self {
-        let is_closed = |account: &&GuardedPort| (account.transport, account.port) == (Transport::Tcp, 0);
-        let closed = ports.iter().find(is_closed);
+        let (closed, open): (Vec<_>, Vec<_>) =
+            ports.iter().map(PortAccount::from).partition(|account| account.port == 0);
+        let closed = closed.into_iter().map(|PortAccount { protocol, passed, dropped, .. }| ClosedPorts {
+            protocol,
+            passed,
+            dropped,
+        });
         Self {
             passed: ports.iter().map(|account| account.passed).sum(),
             dropped: ports.iter().map(|account| account.dropped).sum(),
             answered: ports.iter().map(|account| account.answered).sum(),
-            ports: ports.iter().filter(|account| !is_closed(account)).map(PortAccount::from).collect(),
-            closed_ports: closed.map_or_else(
-                ClosedPorts::default,
-                |&GuardedPort { passed, dropped, .. }| ClosedPorts { passed, dropped },
-            ),
+            ports: open,
+            closed_ports: closed.collect(),
             ..Self::default()
         }
     }
@@ -98,17 +118,21 @@ impl Guarded {
     pub fn since(&self, earlier: &Self) -> Self {
         let before = |now: &PortAccount| earlier.ports.iter().find(|old| now.is_of_port(old));
         let since = |now: &PortAccount| before(now).map_or(*now, |old| now.since(old));
-        let ClosedPorts { passed, dropped } = earlier.closed_ports;
+        let was_closed =
+            |now: &ClosedPorts| earlier.closed_ports.iter().find(|old| now.protocol == old.protocol);
+        let closed_since = |now: &ClosedPorts| was_closed(now).map_or(*now, |old| now.since(old));
         Self {
             seconds: self.seconds - earlier.seconds,
             passed: self.passed.saturating_sub(earlier.passed),
             dropped: self.dropped.saturating_sub(earlier.dropped),
             answered: self.answered.saturating_sub(earlier.answered),
             ports: self.ports.iter().map(since).collect(),
-            closed_ports: ClosedPorts {
-                passed: self.closed_ports.passed.saturating_sub(passed),
-                dropped: self.closed_ports.dropped.saturating_sub(dropped),
-            },
+            threads: self.threads.map(|now| ThreadShare {
+                lowered_seconds: now.lowered_seconds
+                    - earlier.threads.map_or(0.0, |threads| threads.lowered_seconds),
+                ..now
+            }),
+            closed_ports: self.closed_ports.iter().map(closed_since).collect(),
             ..self.clone()
         }
     }
@@ -134,6 +158,16 @@ impl PortAccount {
             passed: self.passed.saturating_sub(earlier.passed),
             dropped: self.dropped.saturating_sub(earlier.dropped),
             answered: self.answered.saturating_sub(earlier.answered),
+            ..*self
+        }
+    }
+}
+
+impl ClosedPorts {
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            passed: self.passed.saturating_sub(earlier.passed),
+            dropped: self.dropped.saturating_sub(earlier.dropped),
             ..*self
         }
     }
@@ -178,9 +212,10 @@ mod tests {
             port(tcp, 80, [100, 0, 200]),
         ]);
         assert_eq!((guarded.passed, guarded.dropped, guarded.answered), (116, 28, 200));
-        assert_eq!(guarded.closed_ports, ClosedPorts { passed: 5, dropped: 6 });
+        let closed = |protocol, passed, dropped| ClosedPorts { protocol, passed, dropped };
+        assert_eq!(guarded.closed_ports, [closed(Protocol::Udp, 1, 2), closed(Protocol::Tcp, 5, 6)]);
         let worst: Vec<_> = guarded.worst_first().iter().map(|it| (it.protocol, it.port)).collect();
-        assert_eq!(worst, [(Protocol::Tcp, 80), (Protocol::Udp, 7), (Protocol::Udp, 0)]);
+        assert_eq!(worst, [(Protocol::Tcp, 80), (Protocol::Udp, 7)]);
     }
 
     #[test]
@@ -198,7 +233,7 @@ mod tests {
         let added = now.since(&before);
         assert_eq!((added.seconds, &added.interfaces), (2.5, &before.interfaces));
         assert_eq!(added, account(2.5, [10, 20, 0], [30, 40, 50]));
-        let new_port = now.since(&Guarded { ports: Vec::new(), ..before });
-        assert_eq!(new_port.ports, now.ports);
+        let new = now.since(&Guarded { ports: Vec::new(), closed_ports: Vec::new(), ..before });
+        assert_eq!((new.ports, new.closed_ports), (now.ports, now.closed_ports));
     }
 }

@@ -26,8 +26,8 @@ pub(crate) struct GuardRates {
     pub(super) answered_pps: f64,
     /// The rates of ports, those with most drops and answers first.
     pub(super) ports: Vec<PortRates>,
-    /// The rates of SYNs for ports without a listener.
-    pub(super) closed_ports: ClosedRates,
+    /// The rates of packets for ports without a socket, by protocol.
+    pub(super) closed_ports: Vec<ClosedRates>,
 }
 
 /// The rates of a port, in packets a second.
@@ -45,12 +45,14 @@ pub(crate) struct PortRates {
     pub(super) answered_pps: f64,
 }
 
-/// The rates of the SYNs for all ports without a listener, in packets a second.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+/// The rates of the datagrams, or of the SYNs, for all ports without a socket, in packets a second.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct ClosedRates {
-    /// SYNs that the kernel got, and refused by a reset.
+    /// The protocol of the packets.
+    pub(super) protocol: Protocol,
+    /// Packets that the kernel got, and refused, or forwarded to other hosts.
     pub(super) passed_pps: f64,
-    /// SYNs that were dropped because the kernel was to send no more resets, or would have been.
+    /// Packets that were dropped because the kernel was to refuse no more, or would have been.
     pub(super) dropped_pps: f64,
 }
 
@@ -67,7 +69,11 @@ impl GuardRates {
             dropped_pps: per_s(dropped),
             answered_pps: per_s(answered),
         };
-        let ClosedPorts { passed, dropped } = added.closed_ports;
+        let closed = |&ClosedPorts { protocol, passed, dropped }: &ClosedPorts| ClosedRates {
+            protocol,
+            passed_pps: per_s(passed),
+            dropped_pps: per_s(dropped),
+        };
         (seconds > 0.0).then(|| Self {
             seconds,
             interfaces: added.interfaces.clone(),
@@ -77,7 +83,7 @@ impl GuardRates {
             dropped_pps: per_s(added.dropped),
             answered_pps: per_s(added.answered),
             ports: added.worst_first().iter().map(port).collect(),
-            closed_ports: ClosedRates { passed_pps: per_s(passed), dropped_pps: per_s(dropped) },
+            closed_ports: added.closed_ports.iter().map(closed).collect(),
         })
     }
 

@@ -98,11 +98,12 @@ pub(super) fn guard(rates: &GuardRates) -> Vec<Line> {
         let pps = [port.dropped_pps, port.answered_pps, port.passed_pps];
         (row(format!("{} {}", port.protocol.name(), port.port), pps), port.is_flooded())
     });
-    let closed = &rates.closed_ports;
-    let closed_row = row("tcp, closed".to_owned(), [closed.dropped_pps, 0.0, closed.passed_pps]);
+    let closed = rates.closed_ports.iter().map(|closed| {
+        let pps = [closed.dropped_pps, 0.0, closed.passed_pps];
+        (row(format!("{}, closed", closed.protocol.name()), pps), closed.dropped_pps > 0.0)
+    });
     let all = row("all".to_owned(), [rates.dropped_pps, rates.answered_pps, rates.passed_pps]);
-    let (body, alarms): (Vec<_>, Vec<bool>) =
-        ports.chain([(closed_row, closed.dropped_pps > 0.0), (all, false)]).unzip();
+    let (body, alarms): (Vec<_>, Vec<bool>) = ports.chain(closed).chain([(all, false)]).unzip();
     let heading = ["port", "dropped", "answered", "passed"];
     let alarm = |number: usize| alarms.get(number).is_some_and(|is_alarm| *is_alarm);
     let tone = |number| if alarm(number) { Tone::Alarm } else { Tone::Plain };

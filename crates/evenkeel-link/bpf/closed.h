@@ -1,0 +1,166 @@
+/*
+ * Ports without a socket. The kernel refuses what comes for them, after all its work. Once it has been seen to, it is let
+ * do so only so often. What it forwards (DNAT) finds no socket here either, but is not refused, and so never limited.
+ */
+
+struct net;
+
+typedef struct {
+	struct net *net;
+} KERNEL possible_net_t;
+
+struct net_device {
+	possible_net_t nd_net;
+} KERNEL;
+
+struct sk_buff {
+	struct net_device *dev;
+	u8 *head;
+	u16 transport_header, network_header;
+} KERNEL;
+
+/* Why the kernel has dropped a packet. The number is the running kernel's. */
+enum skb_drop_reason { SKB_DROP_REASON_NO_SOCKET = 3 };
+/* The question about an enumerator for its value. */
+enum { ENUMERATOR_VALUE = 1 };
+
+/* What is remembered as refused is forgotten after 16 s, in units of 2^20 ns. */
+enum { REMEMBERED = 16000, UNIT_SHIFT = 20 };
+/* For all ports without a socket: so many refusals a second on each processor, and so many at once. */
+enum { REFUSAL_NANOS = 1000000, REFUSALS_AT_ONCE = 50 };
+enum { REFUSED = 65536 };
+
+/*
+ * Where the kernel refused a packet last, by a sum of port, address, protocol and namespace: in the upper half another
+ * sum, in the lower one the time. Ports of one address have a place each.
+ */
+struct {
+	UINT(type, ARRAY);
+	UINT(max_entries, REFUSED);
+	u32 *key;
+	u64 *value;
+} refused SEC(".maps");
+
+/* By protocol: the time up to which refusals are spent. */
+struct {
+	UINT(type, PERCPU_ARRAY);
+	UINT(max_entries, 2);
+	u32 *key;
+	u64 *value;
+} refusals SEC(".maps");
+
+/* A place where packets are refused. */
+struct refusal {
+	u64 namespace; /* the address of what the kernel knows it by */
+	u32 destination[4];
+	u32 port, protocol;
+};
+
+/* Returns the record of a place, and the sum that is in it if it is of that place. */
+INLINE u64 *record_of(const struct refusal *place, u32 *sum)
+{
+	u64 mixed = place->namespace ^ place->protocol;
+	u32 at;
+
+	for (int i = 0; i < 4; i++) {
+		mixed = (mixed ^ place->destination[i]) * 0x9e3779b97f4a7c15ull;
+		mixed ^= mixed >> 29;
+	}
+	*sum = mixed >> 32;
+	at = (place->port ^ (u32)mixed) % REFUSED;
+	return lookup(&refused, &at);
+}
+
+INLINE u32 units(u64 now)
+{
+	return now >> UNIT_SHIFT;
+}
+
+/* Returns the network namespace that a device is in. */
+INLINE u64 namespace_of(struct net_device *device)
+{
+	struct net *net = 0;
+
+	read_kernel(&net, sizeof net, __builtin_preserve_access_index(&device->nd_net.net));
+	return (u64)net;
+}
+
+/* Decides about a packet for an address of this machine, which finds no socket. All such ports have one account. */
+INLINE enum fate fate_without_socket(struct xdp_md *context, struct packet *packet, u64 now)
+{
+	struct xdp_rxq_info *queue = 0;
+	struct net_device *device = 0;
+	struct refusal place = { .port = packet->port, .protocol = packet->protocol };
+	u32 sum, bucket = packet->protocol == TCP;
+	u64 *record, *spent;
+
+	read_kernel(&queue, sizeof queue, __builtin_preserve_access_index(&((struct xdp_buff *)context)->rxq));
+	read_kernel(&device, sizeof device, __builtin_preserve_access_index(&queue->dev));
+	place.namespace = namespace_of(device);
+	__builtin_memcpy(place.destination, packet->tuple.destination, sizeof place.destination);
+	packet->port = 0;
+	record = record_of(&place, &sum);
+	if (!record || *record >> 32 != sum || units(now) - (u32)*record > REMEMBERED)
+		return PASSED;
+	spent = lookup(&refusals, &bucket);
+	if (!spent)
+		return PASSED;
+	if (*spent + (u64)REFUSAL_NANOS * REFUSALS_AT_ONCE < now)
+		*spent = now - (u64)REFUSAL_NANOS * REFUSALS_AT_ONCE;
+	if (*spent >= now)
+		return DROPPED;
+	*spent += REFUSAL_NANOS;
+	return PASSED;
+}
+
+/* The arguments of the tracepoint `kfree_skb`. */
+struct freed {
+	struct sk_buff *skb;
+	void *location;
+	u64 reason;
+};
+
+/* Reads from a packet where it was to go. Returns whether it is one of UDP or TCP. */
+INLINE int read_place(struct sk_buff *skb, struct refusal *place)
+{
+	u8 ip[V6_LEN] = {}, *head = 0;
+	u16 network = 0, transport = 0, port = 0;
+	struct net_device *device = 0;
+
+	read_kernel(&head, sizeof head, __builtin_preserve_access_index(&skb->head));
+	read_kernel(&network, sizeof network, __builtin_preserve_access_index(&skb->network_header));
+	read_kernel(&transport, sizeof transport, __builtin_preserve_access_index(&skb->transport_header));
+	read_kernel(&device, sizeof device, __builtin_preserve_access_index(&skb->dev));
+	if (!device || read_kernel(ip, sizeof ip, head + network))
+		return 0;
+	if (ip[0] >> 4 == 4) {
+		place->protocol = ip[9];
+		place->destination[0] = word(ip + 16);
+	} else {
+		place->protocol = ip[6];
+		__builtin_memcpy(place->destination, ip + 24, sizeof place->destination);
+	}
+	read_kernel(&port, sizeof port, head + transport + 2);
+	place->port = htons(port);
+	place->namespace = namespace_of(device);
+	return place->protocol == UDP || place->protocol == TCP;
+}
+
+/* Remembers where the kernel has refused a packet, because there is no socket. */
+SEC("raw_tp/kfree_skb")
+int remember(struct freed *freed)
+{
+	struct refusal place = {};
+	u64 *record;
+	u32 sum;
+
+	if (freed->reason !=
+	    __builtin_preserve_enum_value(*(enum skb_drop_reason *)SKB_DROP_REASON_NO_SOCKET, ENUMERATOR_VALUE))
+		return 0;
+	if (!read_place(freed->skb, &place))
+		return 0;
+	record = record_of(&place, &sum);
+	if (record)
+		*record = (u64)sum << 32 | units(monotonic());
+	return 0;
+}
