@@ -98,10 +98,11 @@ impl Attached {
     }
 }
 
-/// Guards the sockets behind network interfaces, and has threads do the work of those if a `share` is given: the
-/// percentage of a core that they get next to one program while sockets are flooded. Runs until the process is asked to end, or a limit is reached.
-/// Calls `began` with the interfaces on which the kernel answers all SYNs, `publish` with a callback that
-/// reads the account for other processes, and `watch` for each interim report. Returns the account.
+/// Guards the sockets behind network interfaces, and has threads do the work of those if a `share` is given:
+/// the percentage of a core that they get next to one program while sockets are flooded. Runs until the
+/// process is asked to end, or a limit is reached. Calls `began` with the interfaces on which the kernel
+/// answers all SYNs, `publish` with a callback that reads the account for other processes, and `watch` for
+/// each interim report. Returns the account.
 ///
 /// # Errors
 /// [`GuardError`]

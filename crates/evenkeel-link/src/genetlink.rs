@@ -1,4 +1,5 @@
-//! Generic netlink: the threads that the kernel has for a device (`Documentation/netlink/specs/netdev.yaml` of Linux).
+//! Generic netlink: the threads that the kernel has for a device (`Documentation/netlink/specs/netdev.yaml`
+//! of Linux).
 
 use std::io;
 

@@ -29,8 +29,8 @@ use crate::rtnetlink::{open_socket, sends_back};
 static OBJECT: &[u8] = include_bytes_aligned!("../bpf/guard.o");
 /// The name of the program in the object.
 const PROGRAM: &str = "guard";
-/// The programs that learn what the other has to know, and their tracepoints: where the kernel's backlogs are,
-/// and for which ports it refuses packets.
+/// The programs that learn what the other has to know, and their tracepoints: where the kernel's backlogs
+/// are, and for which ports it refuses packets.
 const LEARNING: [[&str; 2]; 2] = [["learn", "napi_poll"], ["remember", "kfree_skb"]];
 /// The operation in errors.
 const LOAD: &str = "load the guard";
@@ -270,7 +270,8 @@ impl Guard {
         Ok(())
     }
 
-    /// Returns how many datagrams for sockets have passed since the guard was attached, and how many were dropped.
+    /// Returns how many datagrams for sockets have passed since the guard was attached, and how many were
+    /// dropped.
     ///
     /// # Errors
     /// None that a caller can expect.

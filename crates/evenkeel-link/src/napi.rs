@@ -1,5 +1,5 @@
-//! Threads of the kernel for the work of network devices (threaded NAPI), and the weight that they have next to
-//! programs on the same core.
+//! Threads of the kernel for the work of network devices (threaded NAPI), and the weight that they have next
+//! to programs on the same core.
 
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,15 @@ use crate::restorer::{KeptFile, Restorer};
 const WEIGHTS: [u32; 20] =
     [1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15];
 
-/// Returns the niceness at which a thread gets at most `percent` of a core that one program wants all of; 19 if
-/// there is none.
+/// Returns the niceness at which a thread gets at most `percent` of a core that one program wants all of; 19
+/// if there is none.
 fn niceness_for(percent: u8) -> i32 {
     let is_enough = |weight: &u32| 100 * weight <= u32::from(percent) * (weight + WEIGHTS[0]);
     WEIGHTS.iter().position(is_enough).unwrap_or(WEIGHTS.len() - 1) as i32
 }
 
-/// Network devices whose work is done by threads of the kernel. When this value is dropped, or its process ends,
-/// even by SIGKILL, the devices are as they were before.
+/// Network devices whose work is done by threads of the kernel. When this value is dropped, or its process
+/// ends, even by SIGKILL, the devices are as they were before.
 #[derive(Debug)]
 pub struct NapiThreads {
     devices: Vec<String>,
@@ -40,8 +40,8 @@ impl NapiThreads {
     /// their weight is lowered, each gets at most `percent` of a core that one program wants all of.
     ///
     /// # Errors
-    /// `/sys` shows another network namespace or may not be written, a device has no NAPI, or its threads are not
-    /// in this process' namespace.
+    /// `/sys` shows another network namespace or may not be written, a device has no NAPI, or its threads are
+    /// not in this process' namespace.
     pub fn start(devices: &[String], percent: u8) -> Result<Self, LinkError> {
         let mut settings = Vec::new();
         for name in devices {
@@ -155,8 +155,8 @@ fn settings_of(name: &str) -> Result<Vec<Setting>, LinkError> {
     found().map_err(|source| failed(&format!("read the settings of `{name}`"), source))
 }
 
-/// Returns the kernel's threads for a device. Where the kernel does not list them, those that are named after it,
-/// which may be of a device of that name in another network namespace.
+/// Returns the kernel's threads for a device. Where the kernel does not list them, those that are named after
+/// it, which may be of a device of that name in another network namespace.
 fn threads_of(name: &str) -> io::Result<Vec<Pid>> {
     let threads = match napi_threads(device_index(name).map_err(io::Error::other)?) {
         Ok(threads) => threads,

@@ -4,9 +4,9 @@ use evenkeel::raw::time::{Duration, Instant};
 
 /// The time between two looks.
 const PERIOD: Duration = Duration::from_millis(100);
-/// A flood counts as over so long after the last period in which sockets were full. Then the threads get their
-/// whole weight, and the next look says whether they flood again: threads of little weight leave most of a flood
-/// to the device, where nobody sees it.
+/// A flood counts as over so long after the last period in which sockets were full. Then the threads get
+/// their whole weight, and the next look says whether they flood again: threads of little weight leave most
+/// of a flood to the device, where nobody sees it.
 const HOLD: Duration = Duration::from_secs(1);
 /// The part of its datagrams that sockets cannot take at least in a period of a flood: one in ten.
 const PART: u64 = 10;
@@ -38,8 +38,8 @@ impl Flood {
         self.seconds
     }
 
-    /// Looks at how many datagrams have passed and were dropped since the beginning. Returns whether sockets are
-    /// flooded.
+    /// Looks at how many datagrams have passed and were dropped since the beginning. Returns whether sockets
+    /// are flooded.
     pub(super) fn look(&mut self, now: Instant, counts: [u64; 2]) -> bool {
         if self.looked < self.until {
             self.seconds += now.since(self.looked).as_secs_f64();

@@ -77,11 +77,12 @@ pub(crate) const GUIDE: Guide = Guide {
         Section {
             heading: "Threads",
             blocks: &[Block::Text(
-                "Without --threaded the guard changes no setting of an interface. With it threads of the kernel \
-             do the work of the interface (threaded NAPI), and no other processor helps (RPS), until the guard \
-             ends. They run on any core that has time. While sockets are full, they weigh less than programs, so \
-             a server on the same core gets the rest. The interface loses more frames then, also those for other \
-             sockets. This needs CAP_SYS_NICE and a /sys that may be written.",
+                "Without --threaded the guard changes no setting of an interface. With it threads of the \
+                 kernel do the work of the interface (threaded NAPI), and no other processor helps (RPS), \
+                 until the guard ends. They run on any core that has time. While sockets are full, they \
+                 have less weight than programs, so a server on the same core gets the rest. The \
+                 interface loses more frames then, also those for other sockets. This needs CAP_SYS_NICE \
+                 and a /sys that may be written.",
             )],
         },
     ],
