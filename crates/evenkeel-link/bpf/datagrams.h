@@ -94,7 +94,20 @@ INLINE int same(const struct tuple_v6 *one, const struct tuple_v6 *other)
 	return !differs;
 }
 
-/* Returns the address of the socket that a datagram leads to, or 0. It may be as it was a moment ago. */
+/* Tells a socket from one that has been closed, whose memory may be another's by now. */
+INLINE int is_at(u64 address, u16 port)
+{
+	struct sock *socket = (void *)address;
+	u16 bound = 0;
+
+	read_kernel(&bound, sizeof bound, __builtin_preserve_access_index(&socket->__sk_common.skc_num));
+	return bound == port;
+}
+
+/*
+ * Returns the address of the socket that a datagram leads to, or 0. It may be as it was a moment ago, but neither a
+ * socket that has been closed nor the lack of one that has been opened.
+ */
 INLINE u64 socket_of(struct xdp_md *context, const struct packet *datagram, u64 now)
 {
 	const struct tuple_v6 *tuple = &datagram->tuple;
@@ -104,10 +117,15 @@ INLINE u64 socket_of(struct xdp_md *context, const struct packet *datagram, u64 
 
 	if (!flow)
 		return 0;
-	if (flow->until > now && same(&flow->tuple, tuple))
+	if (flow->until > now && same(&flow->tuple, tuple) && (!flow->socket || is_at(flow->socket, datagram->port)))
 		return flow->socket;
-	flow->socket = is_ours(datagram) ? find(context, datagram) : 0;
+	flow->socket = 0;
 	flow->until = now + KNOWN_NANOS;
+	if (is_ours(datagram)) {
+		flow->socket = find(context, datagram);
+		if (!flow->socket)
+			flow->until = 0;
+	}
 	flow->tuple = *tuple;
 	return flow->socket;
 }

@@ -21,7 +21,12 @@ struct atomic {
 	int counter;
 } KERNEL;
 
+struct sock_common {
+	u16 skc_num; /* the port in host byte order, until the socket is closed */
+} KERNEL;
+
 struct sock {
+	struct sock_common __sk_common;
 	struct {
 		struct atomic rmem_alloc;
 	} sk_backlog;

@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, getpriority_process, setpriority_process};
 
 use crate::error::LinkError;
 use crate::genetlink::napi_threads;
@@ -48,10 +48,10 @@ impl NapiThreads {
             settings.extend(settings_of(name)?);
         }
         let kept: Vec<KeptFile> = settings.iter().map(|setting| setting.kept.clone()).collect();
-        let restorer = Restorer::start(kept).map_err(|source| failed("watch over settings", source))?;
+        let restorer = Restorer::start(kept).map_err(|source| os("watch over settings", source))?;
         for Setting { path, value, .. } in settings {
-            let failed = |source| failed(&format!("write {value} to {}", path.display()), source);
-            fs::write(&path, value).map_err(failed)?;
+            let what = format!("write {value} to {}", path.display());
+            fs::write(&path, value).map_err(|source| refused(&what, "CAP_DAC_OVERRIDE", source))?;
         }
         let threads = Self {
             devices: devices.to_vec(),
@@ -61,10 +61,14 @@ impl NapiThreads {
             is_lowered: false,
         };
         for name in devices {
-            if threads_of(name).map_err(|source| failed("find threads", source))?.is_empty() {
-                let none = io::Error::other(format!("there is none that is called napi/{name}-…"));
-                return Err(failed(&format!("find the threads of `{name}`"), none));
+            let what = format!("find the threads of `{name}`");
+            let found = threads_of(name).map_err(|source| os(&what, source))?;
+            if found.is_empty() {
+                let none = io::Error::other(format!("/proc has none that is called napi/{name}-NUMBER"));
+                return Err(os(&what, none));
             }
+            // Better now than under the first flood.
+            found.into_iter().try_for_each(keep_weight).map_err(unchangeable)?;
         }
         Ok(threads)
     }
@@ -77,7 +81,7 @@ impl NapiThreads {
         if self.is_lowered == is_lowered {
             return Ok(());
         }
-        self.set(is_lowered).map_err(|source| failed("set the weight of the devices' threads", source))?;
+        self.set(is_lowered).map_err(unchangeable)?;
         self.is_lowered = is_lowered;
         Ok(())
     }
@@ -86,32 +90,43 @@ impl NapiThreads {
         if !is_lowered {
             for (thread, before) in self.known.drain(..) {
                 // It may have ended with its device.
-                let _ = rustix::process::setpriority_process(Some(thread), before);
+                let _ = setpriority_process(Some(thread), before);
             }
             return Ok(());
         }
         for name in &self.devices {
             for thread in threads_of(name)? {
-                let before = rustix::process::getpriority_process(Some(thread))?;
+                let before = getpriority_process(Some(thread))?;
                 if before >= self.niceness {
                     continue;
                 }
                 self.restorer.keep_niceness(thread, before)?;
                 self.known.push((thread, before));
-                rustix::process::setpriority_process(Some(thread), self.niceness)?;
+                setpriority_process(Some(thread), self.niceness)?;
             }
         }
         Ok(())
     }
 }
 
-fn failed(what: &str, source: io::Error) -> LinkError {
+fn os(what: &str, source: io::Error) -> LinkError {
+    LinkError::Os { what: what.to_owned(), source }
+}
+
+fn refused(what: &str, capability: &'static str, source: io::Error) -> LinkError {
     match source.kind() {
-        io::ErrorKind::PermissionDenied => {
-            LinkError::Privilege { what: what.to_owned(), capability: "CAP_NET_ADMIN and CAP_SYS_NICE" }
-        }
-        _ => LinkError::Os { what: what.to_owned(), source },
+        io::ErrorKind::PermissionDenied => LinkError::Privilege { what: what.to_owned(), capability },
+        _ => os(what, source),
     }
+}
+
+fn unchangeable(source: io::Error) -> LinkError {
+    refused("set the weight of the interface's threads", "CAP_SYS_NICE", source)
+}
+
+/// Gives a thread the weight that it has.
+fn keep_weight(thread: Pid) -> io::Result<()> {
+    Ok(setpriority_process(Some(thread), getpriority_process(Some(thread))?)?)
 }
 
 /// A setting that is to be changed, and what it is before.
@@ -129,7 +144,7 @@ fn settings_of(name: &str) -> Result<Vec<Setting>, LinkError> {
     if shown.is_none_or(|shown| shown.trim().parse() != Ok(index)) {
         let other =
             io::Error::other("/sys shows another network namespace: ip netns exec mounts the right one");
-        return Err(failed(&format!("have threads do the work of `{name}`"), other));
+        return Err(os(&format!("have threads do the work of `{name}`"), other));
     }
     let found = || -> io::Result<Vec<Setting>> {
         let mut wanted = vec![(directory.join("threaded"), "1")];
@@ -152,7 +167,7 @@ fn settings_of(name: &str) -> Result<Vec<Setting>, LinkError> {
         }
         Ok(settings)
     };
-    found().map_err(|source| failed(&format!("read the settings of `{name}`"), source))
+    found().map_err(|source| os(&format!("read the settings of `{name}`"), source))
 }
 
 /// Returns the kernel's threads for a device. Where the kernel does not list them, those that are named after
