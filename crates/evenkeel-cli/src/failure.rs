@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use evenkeel::raw::device::LinkError;
 use evenkeel_apps::host_setup::SetupError;
 
+use crate::terminal::{self, Level};
+
 /// The reason for which a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -53,11 +55,11 @@ impl Failure {
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             Self::Usage(_) => {
-                eprintln!("evenkeel: {self}");
+                terminal::put(Level::Error, &self.to_string());
                 ExitCode::from(2)
             }
             Self::Machine(_) => {
-                eprintln!("evenkeel: {self}");
+                terminal::put(Level::Error, &self.to_string());
                 ExitCode::FAILURE
             }
             Self::ChecksFailed => ExitCode::FAILURE,

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::{command, pause, signal};
-use evenkeel_testing::{Program, has_xdp, in_namespace, run};
+use evenkeel_testing::{Program, has_xdp, in_namespace, run, wait_for};
 
 const PROGRAMS: [Program; 3] = [("ip", "iproute2"), ("ping", "iputils-ping"), ("setpriv", "util-linux")];
 /// The user that services become, and its number.
@@ -40,6 +40,35 @@ impl Drop for Directory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Returns what a command prints to the journal, until it ends or has printed a line.
+fn journal_of(arguments: &[&str]) -> String {
+    let directory = Directory::new(&format!("journal-{}", arguments[0]));
+    let path = directory.write("journal", "");
+    let facts = fs::metadata(&path).unwrap();
+    let mut child = command(arguments)
+        .env("JOURNAL_STREAM", format!("{}:{}", facts.dev(), facts.ino()))
+        .stdout(Stdio::null())
+        .stderr(fs::File::options().append(true).open(&path).unwrap())
+        .spawn()
+        .unwrap();
+    wait_for("a line", || fs::read_to_string(&path).unwrap().ends_with('\n'));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::read_to_string(path).unwrap()
+}
+
+/// The journal has the name of the program, and wants the level.
+#[test]
+fn lines_for_the_journal_have_their_level() {
+    let began = journal_of(&["metrics", "--listen", "127.0.0.1:0"]);
+    assert!(began.starts_with("<6>") && began.contains("127.0.0.1"), "{began}");
+    let failed = journal_of(&["route", "--config", "/nowhere"]);
+    assert!(failed.starts_with("<3>") && failed.contains("/nowhere"), "{failed}");
+    // Another program's journal is not this one's.
+    let output = command(&["route", "--config", "/nowhere"]).env("JOURNAL_STREAM", "1:2").output().unwrap();
+    assert!(output.stderr.starts_with(b"evenkeel: "), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// A service manager: the socket that it reads, and what it puts into the environment of a service.

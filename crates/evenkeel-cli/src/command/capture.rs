@@ -5,6 +5,7 @@ use evenkeel_apps::captures::{Embedded, EmbeddedCaptured, Writable};
 use evenkeel_apps::quantity::count;
 
 use crate::failure::Failure;
+use crate::terminal::{self, Level};
 
 /// Reads `FILE[,snaplen=N][,filter=EXPRESSION]`. The expression comes last and may contain commas.
 pub(crate) fn inside(text: &str) -> Result<Embedded, String> {
@@ -35,9 +36,11 @@ pub(crate) fn inside(text: &str) -> Result<Embedded, String> {
 /// Prints that a capture cannot be written, or that it can again.
 pub(super) fn show(change: Writable) {
     match change {
-        Writable::Failing(what) => eprintln!("evenkeel: {what}; packets that cannot be written are counted"),
+        Writable::Failing(what) => {
+            terminal::put(Level::Warning, &format!("{what}; packets that cannot be written are counted"));
+        }
         Writable::Recovered(frames) => {
-            eprintln!("evenkeel: writing again; {} packets were not written", count(frames))
+            terminal::say(&format!("writing again; {} packets were not written", count(frames)));
         }
     }
 }

@@ -8,7 +8,8 @@ use evenkeel_apps::exporter::{self, Address, Listening};
 use crate::failure::Failure;
 use crate::manual::guide::{Block, Example, Group, Guide, Section};
 use crate::manual::texts;
-use crate::{quantity, terminal};
+use crate::quantity;
+use crate::terminal::{self, Level};
 
 /// Print the figures of running commands in Prometheus' text format, or serve them over HTTP.
 ///
@@ -82,7 +83,10 @@ fn print(pid: Option<u32>) -> Result<(), Failure> {
         return Err(Failure::machine(format!("process {pid}"), error));
     }
     for (pid, error) in &figures.unreadable {
-        terminal::say(&Failure::machine(format!("process {pid} is left out"), error).to_string());
+        terminal::put(
+            Level::Warning,
+            &Failure::machine(format!("process {pid} is left out"), error).to_string(),
+        );
     }
     terminal::print(&exporter::text(&figures))
 }

@@ -24,7 +24,7 @@ impl Live {
         let line = line(routed, self.before.as_ref());
         match &mut self.progress {
             Some(progress) => progress.show(&line),
-            None => eprintln!("{line}"),
+            None => terminal::interim(&line),
         }
         self.before = Some(routed.clone());
     }

@@ -74,6 +74,7 @@ pub(super) fn guarding(seconds: u64, dropped_pps: u64, passed_pps: u64) -> Publi
         dropped: seconds * dropped_pps,
         answered: seconds * 70,
         ports,
+        threads: None,
         closed_ports: vec![ClosedPorts { protocol: Protocol::Tcp, passed: 0, dropped: 0 }],
     };
     Published { guards: vec![guard], ..published(9, "evenkeel guard", Vec::new()) }

@@ -27,7 +27,7 @@ impl Live {
         let line = line(report, self.before.as_ref());
         match &mut self.progress {
             Some(progress) => progress.show(&line),
-            None => eprintln!("{line}"),
+            None => terminal::interim(&line),
         }
         self.before = Some(report.clone());
     }
