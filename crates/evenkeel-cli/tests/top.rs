@@ -102,9 +102,9 @@ fn keys_pause_sort_scroll_and_explain() {
     top.types("?");
     top.shows_text("close this help");
     top.types("\x1b");
-    let again = top.shows("the figures", |lines| !lines.join("").contains("close this help"));
     let figures = |lines: &[String]| lines[..lines.len() - 1].to_vec();
-    assert_eq!(figures(&paused), figures(&again), "the picture is paused");
+    // A part of the help may be there for a moment.
+    top.shows("the same figures: the picture is paused", |lines| figures(lines) == figures(&paused));
     top.resize(80, 12);
     top.shows("a part", |lines| lines.len() == 12);
     top.types("\x1b[F");

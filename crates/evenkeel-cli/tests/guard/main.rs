@@ -109,12 +109,20 @@ impl Guard {
     }
 
     /// Ends the guard. Returns its report.
-    fn stop(self) -> Value {
+    fn stop(mut self) -> Value {
         signal(&self.0, "INT");
-        let output = self.0.wait_with_output().unwrap();
-        assert!(output.status.success());
+        let printed = std::io::read_to_string(self.0.stdout.take().unwrap()).unwrap();
+        assert!(self.0.wait().unwrap().success());
         assert!(!run("ip link show gd0").contains("prog/xdp"), "it is detached");
-        serde_json::from_slice(&output.stdout).unwrap()
+        serde_json::from_str(&printed).unwrap()
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // It runs still if the test has failed.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -247,7 +255,7 @@ fn datagrams_for_no_socket_are_limited_once_the_kernel_has_refused_some() {
     });
 }
 
-/// What the kernel forwards has no socket here, and is not refused.
+/// Ports that the kernel forwards have no socket here, and refuse nothing.
 #[test]
 fn ports_that_the_kernel_forwards_are_not_limited() {
     at_veth_with(&[("nft", "nftables")], |bench| {

@@ -64,13 +64,19 @@ impl Guard {
         guard
     }
 
-    fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
+    /// Ends the guard. Returns its report.
+    fn stop(mut self) -> Value {
+        signal(&self.0, "INT");
+        let printed = std::io::read_to_string(self.0.stdout.take().unwrap()).unwrap();
+        assert!(self.0.wait().unwrap().success());
+        serde_json::from_str(&printed).unwrap()
     }
+}
 
-    fn wait(self) -> Vec<u8> {
-        self.0.wait_with_output().unwrap().stdout
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -99,8 +105,7 @@ fn threads_weigh_less_during_a_flood_and_all_is_as_before_at_the_end() {
             flood(bench, if share == "--threaded" { 10 } else { 5 });
             wait_for("the whole weight", || niceness() == [0]);
             flood(bench, if share == "--threaded" { 10 } else { 5 });
-            signal(&guard.0, "INT");
-            let report: Value = serde_json::from_slice(&guard.wait()).unwrap();
+            let report = guard.stop();
             assert!(report["threads"]["lowered_seconds"].as_f64().unwrap() >= 1.0, "{report}");
             assert_eq!((settings(), threads()), ("0 1 ".to_owned(), vec![]));
         }
@@ -113,7 +118,7 @@ fn a_guard_that_is_killed_leaves_threads_as_they_were() {
         let _flooded = bench.bind(FLOODED);
         let guard = Guard::start("--threaded");
         flood(bench, 10);
-        guard.kill();
+        drop(guard);
         wait_for("the end of the threads", || settings() == "0 0 " && threads().is_empty());
         // Who had threads before keeps them, with the weight that they had. A veth has threads with GRO.
         output_of("ethtool -K gd0 gro on && echo 1 > /sys/class/net/gd0/threaded");
@@ -121,7 +126,7 @@ fn a_guard_that_is_killed_leaves_threads_as_they_were() {
         run(&format!("renice -n 3 -p {thread}"));
         let guard = Guard::start("--threaded");
         flood(bench, 10);
-        guard.kill();
+        drop(guard);
         wait_for("the weight of before", || threads() == [(thread, 3)]);
         assert_eq!(settings(), "1 0 ");
     });
@@ -144,8 +149,7 @@ fn threads_of_others_keep_their_weight() {
             threads().iter().any(|(_, niceness)| *niceness == 10)
         });
         assert!(threads().contains(&(other, 0)), "{:?}", threads());
-        signal(&guard.0, "INT");
-        guard.wait();
+        guard.stop();
         assert_eq!(threads(), [(other, 0)]);
     });
 }

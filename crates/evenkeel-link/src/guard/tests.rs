@@ -438,7 +438,7 @@ fn of_closed(is_bound: bool, port: u16) -> Fate {
     if is_bound && port == NOBODY { Fate::IsDropped } else { Fate::Passes }
 }
 
-/// Spends all refusals.
+/// Spends all refusals of all processors.
 fn spend_refusals(object: &mut Ebpf) {
     let mut refusals: PerCpuArray<MapData, u64> = take_map(object, "refusals").unwrap();
     let spent = vec![u64::MAX / 2; aya::util::nr_cpus().unwrap()];
