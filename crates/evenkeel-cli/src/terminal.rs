@@ -113,7 +113,7 @@ pub(crate) fn help_width() -> usize {
     said.or_else(asked).filter(|columns| *columns > 0).unwrap_or(WIDEST).min(WIDEST)
 }
 
-/// How much a line matters, as syslog(3) numbers it.
+/// The urgency of a line, as syslog(3) numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     Error = 3,

@@ -1,4 +1,4 @@
-//! What happens on a machine while the guard runs: many sockets, sockets that come and go, an interface that
+//! Faults of a machine while the guard runs: many sockets, sockets that come and go, an interface that
 //! goes down. Nothing is dropped for which there is room.
 
 use std::net::UdpSocket;
