@@ -52,8 +52,8 @@ fn ten_thousand_sockets_get_theirs_next_to_a_flood() {
     });
 }
 
-/// A server restarts while its queue is full. What the guard knew of the old socket does not hurt the new one,
-/// to which the same flow leads.
+/// A server restarts while its queue is full. What the guard knew of the old socket does not hurt the new
+/// one, to which the same flow leads.
 #[test]
 fn a_new_socket_gets_all_though_the_old_one_was_full_a_moment_ago() {
     const RESTARTS: u64 = 1_000;
