@@ -30,7 +30,7 @@ pub struct NapiThreads {
     devices: Vec<String>,
     niceness: i32,
     restorer: Restorer,
-    /// Those that have had another weight, and what they had before.
+    /// The niceness of threads before it was changed.
     known: Vec<(Pid, i32)>,
     is_lowered: bool,
 }
@@ -87,22 +87,19 @@ impl NapiThreads {
     }
 
     fn set(&mut self, is_lowered: bool) -> io::Result<()> {
-        if !is_lowered {
-            for (thread, before) in self.known.drain(..) {
-                // It may have ended with its device.
-                let _ = setpriority_process(Some(thread), before);
-            }
-            return Ok(());
-        }
         for name in &self.devices {
             for thread in threads_of(name)? {
-                let before = getpriority_process(Some(thread))?;
-                if before >= self.niceness {
-                    continue;
-                }
-                self.restorer.keep_niceness(thread, before)?;
-                self.known.push((thread, before));
-                setpriority_process(Some(thread), self.niceness)?;
+                let before = match self.known.iter().find(|(known, _)| *known == thread) {
+                    Some((_, before)) => *before,
+                    None => {
+                        let before = getpriority_process(Some(thread))?;
+                        self.restorer.keep_niceness(thread, before)?;
+                        self.known.push((thread, before));
+                        before
+                    }
+                };
+                let niceness = if is_lowered { before.max(self.niceness) } else { before };
+                setpriority_process(Some(thread), niceness)?;
             }
         }
         Ok(())
