@@ -69,7 +69,7 @@ mod tests {
 
     use evenkeel::metrics::{
         ClosedPorts, Device, Dropped, Guarded, Interface, KernelDrops, Listener, PortAccount, Process,
-        Protocol, Published, Snapshot, Socket, Unreadable,
+        Protocol, Published, Snapshot, Socket, ThreadShare, Unreadable,
     };
     use evenkeel::raw::time::Duration;
 
@@ -129,6 +129,7 @@ mod tests {
             mute: vec!["g1".to_owned()],
             dry_run: true,
             ports: vec![port(53, 9)],
+            threads: Some(ThreadShare { percent: 10, lowered_seconds: 0.5 }),
             closed_ports: vec![ClosedPorts { protocol: Protocol::Tcp, passed: 2, dropped: 3 }],
             ..Guarded::default()
         }
