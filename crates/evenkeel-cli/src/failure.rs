@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use evenkeel::raw::device::LinkError;
 use evenkeel_apps::host_setup::SetupError;
 
-use crate::terminal::{self, Level};
+use crate::message::{self, Level};
 
 /// The reason for which a command failed.
 #[derive(Debug)]
@@ -55,11 +55,11 @@ impl Failure {
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             Self::Usage(_) => {
-                terminal::put(Level::Error, &self.to_string());
+                message::put(Level::Error, &self.to_string());
                 ExitCode::from(2)
             }
             Self::Machine(_) => {
-                terminal::put(Level::Error, &self.to_string());
+                message::put(Level::Error, &self.to_string());
                 ExitCode::FAILURE
             }
             Self::ChecksFailed => ExitCode::FAILURE,

@@ -5,6 +5,7 @@ mod address;
 mod command;
 mod failure;
 mod manual;
+mod message;
 mod output_file;
 mod published;
 mod quantity;

@@ -9,7 +9,7 @@ use evenkeel::raw::privilege::{CapabilitySet, gain_no_privileges, is_root};
 use evenkeel_apps::supervised::{self, Manager, Supervised};
 
 use crate::failure::Failure;
-use crate::terminal;
+use crate::message;
 use crate::user::{User, user};
 
 /// The duties of this process, once they are known.
@@ -74,7 +74,7 @@ fn with_manager(act: impl FnOnce(&Manager)) {
 
 /// Prints one line about an event to standard error, and shows it as the state of the service.
 pub(crate) fn say(line: &str) {
-    terminal::say(line);
+    message::say(line);
     with_manager(|manager| manager.status(line));
 }
 

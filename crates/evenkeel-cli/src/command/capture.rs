@@ -5,7 +5,7 @@ use evenkeel_apps::captures::{Embedded, EmbeddedCaptured, Writable};
 use evenkeel_apps::quantity::count;
 
 use crate::failure::Failure;
-use crate::terminal::{self, Level};
+use crate::message::{self, Level};
 
 /// Reads `FILE[,snaplen=N][,filter=EXPRESSION]`. The expression comes last and may contain commas.
 pub(crate) fn inside(text: &str) -> Result<Embedded, String> {
@@ -37,10 +37,10 @@ pub(crate) fn inside(text: &str) -> Result<Embedded, String> {
 pub(super) fn show(change: Writable) {
     match change {
         Writable::Failing(what) => {
-            terminal::put(Level::Warning, &format!("{what}; packets that cannot be written are counted"));
+            message::put(Level::Warning, &format!("{what}; packets that cannot be written are counted"));
         }
         Writable::Recovered(frames) => {
-            terminal::say(&format!("writing again; {} packets were not written", count(frames)));
+            message::say(&format!("writing again; {} packets were not written", count(frames)));
         }
     }
 }

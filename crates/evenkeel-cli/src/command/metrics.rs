@@ -8,8 +8,9 @@ use evenkeel_apps::exporter::{self, Address, Listening};
 use crate::failure::Failure;
 use crate::manual::guide::{Block, Example, Group, Guide, Section};
 use crate::manual::texts;
+use crate::message::{self, Level};
 use crate::quantity;
-use crate::terminal::{self, Level};
+use crate::terminal;
 
 /// Print the figures of running commands in Prometheus' text format, or serve them over HTTP.
 ///
@@ -71,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     // A request for a report must not end the server.
     terminal::reports()?;
     let listening = Listening::at(at).map_err(|error| Failure::Machine(error.to_string()))?;
-    terminal::say(&began(listening.address()));
+    message::say(&began(listening.address()));
     let text = move || exporter::text(&exporter::read(pid));
     exporter::serve(listening, arguments.duration, text).map_err(|error| Failure::Machine(error.to_string()))
 }
@@ -83,7 +84,7 @@ fn print(pid: Option<u32>) -> Result<(), Failure> {
         return Err(Failure::machine(format!("process {pid}"), error));
     }
     for (pid, error) in &figures.unreadable {
-        terminal::put(
+        message::put(
             Level::Warning,
             &Failure::machine(format!("process {pid} is left out"), error).to_string(),
         );

@@ -6,7 +6,7 @@ use evenkeel_apps::quantity::{count, pps, three_digits};
 use evenkeel_apps::route::report::{CoreReport, LinkReport, Routed, ScreeningReport};
 
 use crate::command::account;
-use crate::terminal;
+use crate::{message, terminal};
 
 /// A live line about a running router. On a terminal it is overwritten; elsewhere lines are separate, and
 /// only on request.
@@ -24,7 +24,7 @@ impl Live {
         let line = line(routed, self.before.as_ref());
         match &mut self.progress {
             Some(progress) => progress.show(&line),
-            None => terminal::interim(&line),
+            None => message::interim(&line),
         }
         self.before = Some(routed.clone());
     }

@@ -9,7 +9,7 @@ use evenkeel_apps::wan::cable::{Demonstrated, Measured};
 use evenkeel_apps::wan::{Direction, Late, Own, Report};
 use evenkeel_wan::{Bursts, Limit, Loss, Rate, Ratio, Settings, Size};
 
-use crate::terminal;
+use crate::{message, terminal};
 
 /// A live line about a running emulator. On a terminal it is overwritten; elsewhere lines are separate, and
 /// only on request.
@@ -27,7 +27,7 @@ impl Live {
         let line = line(report, self.before.as_ref());
         match &mut self.progress {
             Some(progress) => progress.show(&line),
-            None => terminal::interim(&line),
+            None => message::interim(&line),
         }
         self.before = Some(report.clone());
     }

@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::manual::guide::{Block, Example, Group, Guide, Section};
 use crate::manual::texts;
 use crate::supervision::{self, ServiceArguments};
-use crate::{published, quantity, suggest, terminal};
+use crate::{message, published, quantity, suggest, terminal};
 use settings::{Both, Queue, Reorder, Share};
 
 /// Emulate a wide-area network between two links (rate, queue, delay, jitter, loss, reordering).
@@ -363,7 +363,7 @@ impl Arguments {
             terminal::print(&describe::demonstrated(done, &directions))
         };
         let mut progress = terminal::Progress::new();
-        let done = cable::run(&demonstration, reread, terminal::say, |news| match news {
+        let done = cable::run(&demonstration, reread, message::say, |news| match news {
             News::Share(share) => {
                 progress.show(&format!("{} {:3.0} %", terminal::bar(share, 30), share * 100.0));
             }
