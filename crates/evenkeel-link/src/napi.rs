@@ -81,28 +81,32 @@ impl NapiThreads {
         if self.is_lowered == is_lowered {
             return Ok(());
         }
-        self.set(is_lowered).map_err(unchangeable)?;
+        // A device that has gone has no threads.
+        let threads: Vec<_> =
+            self.devices.iter().flat_map(|name| threads_of(name).unwrap_or_default()).collect();
+        for thread in threads {
+            match self.set(thread, is_lowered) {
+                // It has ended meanwhile.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                result => result.map_err(unchangeable)?,
+            }
+        }
         self.is_lowered = is_lowered;
         Ok(())
     }
 
-    fn set(&mut self, is_lowered: bool) -> io::Result<()> {
-        for name in &self.devices {
-            for thread in threads_of(name)? {
-                let before = match self.known.iter().find(|(known, _)| *known == thread) {
-                    Some((_, before)) => *before,
-                    None => {
-                        let before = getpriority_process(Some(thread))?;
-                        self.restorer.keep_niceness(thread, before)?;
-                        self.known.push((thread, before));
-                        before
-                    }
-                };
-                let niceness = if is_lowered { before.max(self.niceness) } else { before };
-                setpriority_process(Some(thread), niceness)?;
+    fn set(&mut self, thread: Pid, is_lowered: bool) -> io::Result<()> {
+        let before = match self.known.iter().find(|(known, _)| *known == thread) {
+            Some((_, before)) => *before,
+            None => {
+                let before = getpriority_process(Some(thread))?;
+                self.restorer.keep_niceness(thread, before)?;
+                self.known.push((thread, before));
+                before
             }
-        }
-        Ok(())
+        };
+        let niceness = if is_lowered { before.max(self.niceness) } else { before };
+        Ok(setpriority_process(Some(thread), niceness)?)
     }
 }
 

@@ -65,8 +65,12 @@ impl Guard {
     }
 
     /// Ends the guard. Returns its report.
-    fn stop(mut self) -> Value {
+    fn stop(self) -> Value {
         signal(&self.0, "INT");
+        self.wait()
+    }
+
+    fn wait(mut self) -> Value {
         let printed = std::io::read_to_string(self.0.stdout.take().unwrap()).unwrap();
         assert!(self.0.wait().unwrap().success());
         serde_json::from_str(&printed).unwrap()
@@ -151,6 +155,19 @@ fn threads_of_others_keep_their_weight() {
         assert!(threads().contains(&(other, 0)), "{:?}", threads());
         guard.stop();
         assert_eq!(threads(), [(other, 0)]);
+    });
+}
+
+#[test]
+fn a_guard_whose_interface_goes_away_under_a_flood_goes_on() {
+    alone(&[PROGRAMS[0]], |bench| {
+        let _flooded = bench.bind(FLOODED);
+        let guard = Guard::start("--threaded --duration 4s");
+        flood(bench, 10);
+        run("ip link del gd0");
+        // The flood is over after a second, and there are no threads to be given their weight.
+        let report = guard.wait();
+        assert!(report["seconds"].as_f64().unwrap() >= 4.0, "{report}");
     });
 }
 
