@@ -91,6 +91,7 @@ impl Attached {
             seconds: self.clock.now().since(self.begin).as_secs_f64(),
             interfaces: self.interfaces.clone(),
             mute: guard.mute().map(str::to_owned).collect(),
+            behind: guard.behind().map(str::to_owned).collect(),
             dry_run: self.is_dry_run,
             threads: self.threads().map(|threads| threads.account()),
             ..Guarded::of(&guard.ports()?)
@@ -100,8 +101,7 @@ impl Attached {
 
 /// Guards the sockets behind network interfaces, and has threads do the work of those if a `share` is given:
 /// the percentage of a core that they get next to one program while sockets are flooded. Runs until the
-/// process is asked to end, or a limit is reached. Calls `began` with the interfaces on which the kernel
-/// answers all SYNs, `publish` with a callback that reads the account for other processes, and `watch` for
+/// process is asked to end, or a limit is reached. Calls `began` with the guard, `publish` with a callback that reads the account for other processes, and `watch` for
 /// each interim report. Returns the account.
 ///
 /// # Errors
@@ -111,7 +111,7 @@ pub fn run(
     options: &GuardOptions,
     share: Option<u8>,
     limits: Limits,
-    began: impl FnOnce(&[&str]),
+    began: impl FnOnce(&Guard),
     publish: impl FnOnce(GuardReader),
     mut watch: impl FnMut(Occasion, &Guarded),
 ) -> Result<Guarded, GuardError> {
@@ -123,7 +123,7 @@ pub fn run(
     let begin = clock.now();
     let threads = share.map(|share| Threads::start(&interfaces, share, begin)).transpose()?;
     limits.leave_root()?;
-    began(&guard.mute().collect::<Vec<_>>());
+    began(&guard);
     let (guard, threads, is_dry_run) = (Mutex::new(guard), threads.map(Mutex::new), options.counts_only);
     let attached = Arc::new(Attached { threads, guard, interfaces, is_dry_run, clock, begin });
     // A reader does not keep the guard attached.

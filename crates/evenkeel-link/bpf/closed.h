@@ -13,12 +13,6 @@ struct net_device {
 	possible_net_t nd_net;
 } KERNEL;
 
-struct sk_buff {
-	struct net_device *dev;
-	u8 *head;
-	u16 transport_header, network_header;
-} KERNEL;
-
 /* Why the kernel has dropped a packet. The number is the running kernel's. */
 enum skb_drop_reason { SKB_DROP_REASON_NO_SOCKET = 3 };
 /* The question about an enumerator for its value. */
@@ -85,18 +79,31 @@ INLINE u64 namespace_of(struct net_device *device)
 	return (u64)net;
 }
 
-/* Decides about a packet for an address of this machine, which finds no socket. All such ports have one account. */
-INLINE enum fate fate_without_socket(struct xdp_md *context, struct packet *packet, u64 now)
+/* Returns the device that a packet came by. */
+INLINE struct net_device *device_of(const struct hook *hook)
 {
+	struct sk_buff *skb = hook->context;
+	struct xdp_buff *frame = hook->context;
 	struct xdp_rxq_info *queue = 0;
 	struct net_device *device = 0;
+
+	if (hook->is_skb) {
+		read_kernel(&device, sizeof device, __builtin_preserve_access_index(&skb->dev));
+		return device;
+	}
+	read_kernel(&queue, sizeof queue, __builtin_preserve_access_index(&frame->rxq));
+	read_kernel(&device, sizeof device, __builtin_preserve_access_index(&queue->dev));
+	return device;
+}
+
+/* Decides about a packet for an address of this machine, which finds no socket. All such ports have one account. */
+INLINE enum fate fate_without_socket(const struct hook *hook, struct packet *packet, u64 now)
+{
 	struct refusal place = { .port = packet->port, .protocol = packet->protocol };
 	u32 sum, bucket = packet->protocol == TCP;
 	u64 *record, *spent;
 
-	read_kernel(&queue, sizeof queue, __builtin_preserve_access_index(&((struct xdp_buff *)context)->rxq));
-	read_kernel(&device, sizeof device, __builtin_preserve_access_index(&queue->dev));
-	place.namespace = namespace_of(device);
+	place.namespace = namespace_of(device_of(hook));
 	__builtin_memcpy(place.destination, packet->tuple.destination, sizeof place.destination);
 	packet->port = 0;
 	record = record_of(&place, &sum);

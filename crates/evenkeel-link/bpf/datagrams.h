@@ -62,19 +62,19 @@ INLINE u32 hash(u64 value)
 }
 
 /* Finds the socket of a datagram. Returns its address, or 0. */
-INLINE u64 find(struct xdp_md *context, const struct packet *datagram)
+INLINE u64 find(const struct hook *hook, const struct packet *datagram)
 {
 	const struct tuple_v6 *tuple = &datagram->tuple;
 	struct bpf_sock *socket;
 	u64 address = 0;
 
 	if (datagram->is_v6) {
-		socket = find_udp(context, tuple, sizeof *tuple, CURRENT_NAMESPACE, 0);
+		socket = find_udp(hook->context, tuple, sizeof *tuple, CURRENT_NAMESPACE, 0);
 	} else {
 		struct tuple_v4 v4 = { tuple->source[0], tuple->destination[0], tuple->source_port,
 				       tuple->destination_port };
 
-		socket = find_udp(context, &v4, sizeof v4, CURRENT_NAMESPACE, 0);
+		socket = find_udp(hook->context, &v4, sizeof v4, CURRENT_NAMESPACE, 0);
 	}
 	if (!socket)
 		return 0;
@@ -108,7 +108,7 @@ INLINE int is_at(u64 address, u16 port)
  * Returns the address of the socket that a datagram leads to, or 0. It may be as it was a moment ago, but neither a
  * socket that has been closed nor the lack of one that has been opened.
  */
-INLINE u64 socket_of(struct xdp_md *context, const struct packet *datagram, u64 now)
+INLINE u64 socket_of(const struct hook *hook, const struct packet *datagram, u64 now)
 {
 	const struct tuple_v6 *tuple = &datagram->tuple;
 	u32 at = hash((u64)(tuple->source[0] ^ tuple->source[3]) << 32 |
@@ -122,7 +122,7 @@ INLINE u64 socket_of(struct xdp_md *context, const struct packet *datagram, u64 
 	flow->socket = 0;
 	flow->until = now + KNOWN_NANOS;
 	if (is_ours(datagram)) {
-		flow->socket = find(context, datagram);
+		flow->socket = find(hook, datagram);
 		if (!flow->socket)
 			flow->until = 0;
 	}
@@ -173,31 +173,38 @@ INLINE long room_for(struct room *room)
 }
 
 /* Returns what the kernel will charge for a datagram. */
-INLINE u32 charge_for(struct xdp_md *context)
+INLINE u32 charge_for(const struct hook *hook)
 {
-	u32 frame = context->data_end - context->data;
+	struct sk_buff *skb = hook->context;
+	struct xdp_buff *frame = hook->context;
+	u32 memory = 0;
 
-	read_kernel(&frame, sizeof frame,
-		    __builtin_preserve_access_index(&((struct xdp_buff *)context)->frame_sz));
-	return frame + OVERHEAD;
+	if (hook->is_skb) {
+		read_kernel(&memory, sizeof memory, __builtin_preserve_access_index(&skb->truesize));
+		return memory;
+	}
+	read_kernel(&memory, sizeof memory, __builtin_preserve_access_index(&frame->frame_sz));
+	return memory + OVERHEAD;
 }
 
 /* Looks at a socket. */
-INLINE void look(struct xdp_md *context, struct room *room, u64 socket, u64 now)
+INLINE void look(const struct hook *hook, struct room *room, u64 socket, u64 now)
 {
 	if (room->socket != socket) {
 		room->socket = socket;
 		room->granted = room->credit = room->on_way = 0;
 	}
-	room->charge = charge_for(context);
-	room->on_way += room->granted - room->credit;
+	room->charge = charge_for(hook);
+	/* From behind XDP a datagram goes to its socket at once. */
+	if (!hook->is_skb)
+		room->on_way += room->granted - room->credit;
 	room->granted = room->credit = room_for(room);
 	room->until = now + KNOWN_NANOS;
 	room->full_until = room->credit ? 0 : now + FULL_NANOS;
 }
 
 /* Decides whether a socket takes one more datagram. */
-INLINE int has_room(struct xdp_md *context, u64 socket, u64 now)
+INLINE int has_room(const struct hook *hook, u64 socket, u64 now)
 {
 	u32 at = hash(socket >> 6);
 	struct room *room = lookup(&rooms, &at);
@@ -207,7 +214,7 @@ INLINE int has_room(struct xdp_md *context, u64 socket, u64 now)
 	if (room->socket == socket && room->full_until > now)
 		return 0;
 	if (room->socket != socket || room->credit <= 0 || room->until <= now)
-		look(context, room, socket, now);
+		look(hook, room, socket, now);
 	if (!room->credit)
 		return 0;
 	room->credit -= room->charge;
@@ -215,11 +222,11 @@ INLINE int has_room(struct xdp_md *context, u64 socket, u64 now)
 }
 
 /* Decides about a datagram. */
-INLINE enum fate fate_of_datagram(struct xdp_md *context, struct packet *datagram, u64 now)
+INLINE enum fate fate_of_datagram(const struct hook *hook, struct packet *datagram, u64 now)
 {
-	u64 socket = socket_of(context, datagram, now);
+	u64 socket = socket_of(hook, datagram, now);
 
 	if (!socket)
-		return is_ours(datagram) ? fate_without_socket(context, datagram, now) : UNKNOWN;
-	return has_room(context, socket, now) ? PASSED : DROPPED;
+		return is_ours(datagram) ? fate_without_socket(hook, datagram, now) : UNKNOWN;
+	return has_room(hook, socket, now) ? PASSED : DROPPED;
 }

@@ -1,5 +1,6 @@
 /*
- * A guard in front of the kernel's own sockets: early discard for programs that stay on them.
+ * A guard in front of the kernel's own sockets: early discard for programs that stay on them. The program is here twice:
+ * for XDP, and for the place behind it (tcx) on devices whose XDP program is another's.
  *
  * A datagram for a socket whose queue is full is dropped here, before the kernel has made a packet of it
  * (datagrams.h). A SYN for a listener whose queue of SYNs is full is answered here (listeners.h). Packets for
@@ -13,6 +14,10 @@
 /* The interface of the kernel, as far as it is used here. Offsets in its structures are found when it is loaded. */
 struct xdp_md {
 	u32 data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex;
+};
+
+struct __sk_buff {
+	u32 len, others[18], data, data_end;
 };
 
 #define KERNEL __attribute__((preserve_access_index))
@@ -52,11 +57,14 @@ struct bpf_sock {
 };
 
 enum { PASS = 2, DROP = 1, TX = 3 };
+/* The same behind XDP: other programs there may decide after this one. */
+enum { NEXT = -1, SHOT = 2 };
 /* The question about a field of the kernel whether it exists. */
 enum { FIELD_EXISTS = 2 };
 
 static long (*const read_kernel)(void *to, u32 len, const void *from) = (void *)113;
 static long (*const release)(struct bpf_sock *sock) = (void *)86;
+static long (*const pull)(struct __sk_buff *skb, u32 len) = (void *)39;
 
 enum { TCP = 6, UDP = 17, ETHERNET_LEN = 14, TAG_LEN = 4, V4_LEN = 20, V6_LEN = 40, UDP_LEN = 8, TCP_LEN = 20 };
 /* The time to live of what is sent here, which is Linux's default. */
@@ -131,6 +139,12 @@ struct packet {
 	u32 segment_len;	 /* of TCP: the length of the header */
 };
 
+/* One of the programs, and its frame. Its address goes nowhere, so that the compiler sees which program it is. */
+struct hook {
+	void *context;
+	u32 is_skb; /* whether the kernel has made a packet of the frame already */
+};
+
 /* What becomes of a packet. */
 enum fate { UNKNOWN, PASSED, DROPPED, ANSWERED };
 
@@ -161,6 +175,13 @@ struct xdp_rxq_info {
 struct xdp_buff {
 	struct xdp_rxq_info *rxq;
 	u32 frame_sz; /* the memory of the frame, with room in front of it and behind it */
+} KERNEL;
+
+struct sk_buff {
+	struct net_device *dev;
+	u8 *head;
+	u16 transport_header, network_header;
+	u32 truesize; /* the memory that is charged for it */
 } KERNEL;
 
 #include "closed.h"
@@ -275,29 +296,64 @@ INLINE enum fate count(const struct packet *packet, enum fate fate)
 	return fate;
 }
 
+/* Decides about a packet, and counts it. Returns what is to be done. */
+INLINE enum fate judge(const struct hook *hook, struct packet *packet, u32 *cookie)
+{
+	struct settings *set;
+	enum fate fate;
+	u32 zero = 0;
+	u64 now;
+
+	set = lookup(&settings, &zero);
+	if (!set || !is_guarded(set, packet->port))
+		return PASSED;
+	now = monotonic();
+	if (packet->protocol == UDP)
+		fate = fate_of_datagram(hook, packet, now);
+	else
+		fate = fate_of_syn(hook, packet, now, cookie);
+	fate = count(packet, fate);
+	return set->counts_only ? PASSED : fate;
+}
+
 SEC("xdp")
 int guard(struct xdp_md *context)
 {
+	struct hook hook = { context, 0 };
 	struct packet packet = {};
-	struct settings *set;
 	enum fate fate;
-	u32 zero = 0, cookie = 0;
-	u64 now;
+	u32 cookie = 0;
 
 	if (!parse((void *)(long)context->data, (void *)(long)context->data_end, &packet))
 		return PASS;
-	set = lookup(&settings, &zero);
-	if (!set || !is_guarded(set, packet.port))
-		return PASS;
-	now = monotonic();
-	if (packet.protocol == UDP)
-		fate = fate_of_datagram(context, &packet, now);
-	else
-		fate = fate_of_syn(context, &packet, now, &cookie);
-	fate = count(&packet, fate);
-	if (set->counts_only || fate == PASSED)
+	fate = judge(&hook, &packet, &cookie);
+	if (fate == PASSED)
 		return PASS;
 	return fate == ANSWERED ? answer(context, &packet, cookie) : DROP;
+}
+
+/* The headers that are looked at, at most. */
+enum { HEADERS_LEN = ETHERNET_LEN + 2 * TAG_LEN + V6_LEN + TCP_LEN };
+
+/*
+ * The same behind the XDP program of somebody else: the kernel has made a packet of the frame, and may have brought it
+ * to another processor.
+ */
+SEC("classifier")
+int guard_skb(struct __sk_buff *skb)
+{
+	struct hook hook = { skb, 1 };
+	struct packet packet = {};
+	u32 cookie = 0, linear = skb->data_end - skb->data, wanted = skb->len;
+
+	if (wanted > HEADERS_LEN)
+		wanted = HEADERS_LEN;
+	/* Some drivers leave the headers in fragments of the packet. */
+	if (linear < wanted && pull(skb, wanted))
+		return NEXT;
+	if (!parse((void *)(long)skb->data, (void *)(long)skb->data_end, &packet))
+		return NEXT;
+	return judge(&hook, &packet, &cookie) == DROPPED ? SHOT : NEXT;
 }
 
 /* The kernel lets only programs under its own licence read its memory. */

@@ -63,19 +63,19 @@ INLINE u16 fold(u64 sum)
 }
 
 /* Finds who gets a SYN: a listener, a connection, or 0. It is to be released. */
-INLINE struct bpf_sock *receiver_of(struct xdp_md *context, const struct packet *syn)
+INLINE struct bpf_sock *receiver_of(const struct hook *hook, const struct packet *syn)
 {
 	const struct tuple_v6 *tuple = &syn->tuple;
 	struct tuple_v4 v4;
 
 	if (syn->is_v6)
-		return find_tcp(context, tuple, sizeof *tuple, CURRENT_NAMESPACE, 0);
+		return find_tcp(hook->context, tuple, sizeof *tuple, CURRENT_NAMESPACE, 0);
 	v4 = (struct tuple_v4){ tuple->source[0], tuple->destination[0], tuple->source_port, tuple->destination_port };
-	return find_tcp(context, &v4, sizeof v4, CURRENT_NAMESPACE, 0);
+	return find_tcp(hook->context, &v4, sizeof v4, CURRENT_NAMESPACE, 0);
 }
 
 /* Returns the kernel's cookie for a SYN in the lower 32 bits, or a negative number if the SYN is the kernel's. */
-INLINE long cookie_for(struct xdp_md *context, struct bpf_sock *listener, const struct packet *syn)
+INLINE long cookie_for(void *context, struct bpf_sock *listener, const struct packet *syn)
 {
 	u8 ip[V6_LEN], tcp[TCP_MAX];
 	u64 length = opaque(syn->segment_len);
@@ -93,9 +93,9 @@ INLINE long cookie_for(struct xdp_md *context, struct bpf_sock *listener, const 
 }
 
 /* Returns what the kernel would do about a SYN for a listener. */
-INLINE enum fate fate_at(struct xdp_md *context, struct bpf_sock *listener, const struct packet *syn, u32 *cookie)
+INLINE enum fate fate_at(const struct hook *hook, struct bpf_sock *listener, const struct packet *syn, u32 *cookie)
 {
-	u32 accepted = 0, backlog = 0, device = context->ingress_ifindex;
+	u32 accepted = 0, backlog = 0, device;
 	int opening = 0;
 	u64 address = 0;
 	struct sock *socket;
@@ -109,13 +109,17 @@ INLINE enum fate fate_at(struct xdp_md *context, struct bpf_sock *listener, cons
 	/* The kernel drops it, too: the program does not accept what it has (`sk_acceptq_is_full`). */
 	if (accepted > backlog)
 		return DROPPED;
+	/* An answer from behind XDP would have no way that is shorter than the kernel's. */
+	if (hook->is_skb)
+		return PASSED;
 	read_kernel(&opening, sizeof opening,
 		    __builtin_preserve_access_index(
 			    &((struct inet_connection_sock *)address)->icsk_accept_queue.qlen.counter));
+	device = ((struct xdp_md *)hook->context)->ingress_ifindex;
 	if ((u32)opening < backlog || lookup(&mute, &device))
 		return PASSED;
 	/* Nor does the kernel make cookies before its queue is full, or if it may not (`net.ipv4.tcp_syncookies`). */
-	made = cookie_for(context, listener, syn);
+	made = cookie_for(hook->context, listener, syn);
 	if (made < 0)
 		return PASSED;
 	*cookie = made;
@@ -134,18 +138,18 @@ INLINE int is_from_host(const struct packet *syn)
 }
 
 /* Decides about a SYN. */
-INLINE enum fate fate_of_syn(struct xdp_md *context, struct packet *syn, u64 now, u32 *cookie)
+INLINE enum fate fate_of_syn(const struct hook *hook, struct packet *syn, u64 now, u32 *cookie)
 {
 	struct bpf_sock *receiver;
 	enum fate fate = UNKNOWN;
 
 	if (!is_ours(syn) || !is_from_host(syn))
 		return UNKNOWN;
-	receiver = receiver_of(context, syn);
+	receiver = receiver_of(hook, syn);
 	if (!receiver)
-		return fate_without_socket(context, syn, now);
+		return fate_without_socket(hook, syn, now);
 	if (receiver->state == LISTEN)
-		fate = fate_at(context, receiver, syn, cookie);
+		fate = fate_at(hook, receiver, syn, cookie);
 	release(receiver);
 	return fate;
 }

@@ -12,8 +12,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, PerCpuHashMap};
-use aya::programs::RawTracePoint;
-use aya::programs::links::FdLink;
+use aya::programs::links::{FdLink, LinkOrder};
+use aya::programs::tc::TcAttachOptions;
+use aya::programs::{RawTracePoint, SchedClassifier, TcAttachType};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use evenkeel_core::wire::IpAddress;
 use rustix::io::Errno;
@@ -29,6 +30,8 @@ use crate::rtnetlink::{open_socket, sends_back};
 static OBJECT: &[u8] = include_bytes_aligned!("../bpf/guard.o");
 /// The name of the program in the object.
 const PROGRAM: &str = "guard";
+/// The name of the same program for devices whose XDP program is another's.
+const BEHIND: &str = "guard_skb";
 /// The programs that learn what the other has to know, and their tracepoints: where the kernel's backlogs
 /// are, and for which ports it refuses packets.
 const LEARNING: [[&str; 2]; 2] = [["learn", "napi_poll"], ["remember", "kfree_skb"]];
@@ -111,7 +114,7 @@ pub struct Guard {
     /// Datagrams for all sockets: passed, dropped and answered.
     datagrams: PerCpuArray<MapData, [u64; 3]>,
     addresses: HashMap<MapData, [u32; 5], u8>,
-    /// By index: devices on which the kernel answers all SYNs.
+    /// By index: devices on which the kernel answers all SYNs, of those with the guard in XDP.
     mute: HashMap<MapData, u32, u8>,
     shown: BTreeSet<IpAddress>,
     announcements: Arc<OwnedFd>,
@@ -123,16 +126,66 @@ pub struct Guard {
 struct GuardedDevice {
     name: String,
     index: u32,
-    mode: Mode,
+    place: Place,
     is_mute: bool,
-    _attached: Attached,
+}
+
+/// The place of the guard on a device, and its link there.
+#[derive(Debug)]
+enum Place {
+    Xdp {
+        mode: Mode,
+        _attached: Attached,
+    },
+    /// Behind the XDP program of somebody else.
+    Behind {
+        _link: FdLink,
+    },
 }
 
 impl GuardedDevice {
     /// Returns whether the device sends what the program answers.
     fn sends(&self) -> bool {
-        self.mode == Mode::Generic || sends_back(self.index).unwrap_or(false)
+        match self.place {
+            Place::Xdp { mode: Mode::Generic, .. } => true,
+            Place::Xdp { mode: Mode::Native, .. } => sends_back(self.index).unwrap_or(false),
+            Place::Behind { .. } => false,
+        }
     }
+}
+
+/// Attaches the guard to a device: to its XDP, or behind the XDP program that is there already.
+fn place(object: &mut Ebpf, device: &str) -> Result<Place, LinkError> {
+    match attach(object, PROGRAM, device) {
+        Ok((mode, _attached)) => Ok(Place::Xdp { mode, _attached }),
+        Err(busy @ LinkError::Busy { .. }) => {
+            // Kernels before 6.6 have no such place that a killed process leaves.
+            let _link = attach_behind(object, device).map_err(|error| match error {
+                LinkError::Os { source, .. } if source.raw_os_error() == Some(libc::EINVAL) => busy,
+                other => other,
+            })?;
+            Ok(Place::Behind { _link })
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// Returns the program for devices whose XDP program is another's.
+fn behind(object: &mut Ebpf) -> Result<&mut SchedClassifier, LinkError> {
+    let program = object.program_mut(BEHIND).ok_or_else(|| missing(BEHIND))?;
+    program.try_into().map_err(|error| error_of(LOAD, error))
+}
+
+/// Attaches the guard to the place where a device's packets enter the kernel's stack (tcx).
+fn attach_behind(object: &mut Ebpf, device: &str) -> Result<FdLink, LinkError> {
+    const WHAT: &str = "attach the guard behind an XDP program";
+    let order = TcAttachOptions::TcxOrder(LinkOrder::default());
+    let program = behind(object)?;
+    let id = program
+        .attach_with_options(device, TcAttachType::Ingress, order)
+        .map_err(|error| error_of(WHAT, error))?;
+    let link = program.take_link(id).map_err(|error| error_of(WHAT, error))?;
+    FdLink::try_from(link).map_err(|error| error_of(WHAT, error))
 }
 
 /// Lets a program learn from a tracepoint of the kernel, until the link that is returned is dropped.
@@ -152,11 +205,12 @@ impl fmt::Debug for Guard {
 }
 
 impl Guard {
-    /// Attaches a guard to devices: in their drivers, or behind those that have no XDP.
+    /// Attaches a guard to devices: in their drivers, or behind those that have no XDP. If a device has another
+    /// XDP program, the guard is behind that one, where the kernel has made a packet of each frame.
     ///
     /// # Errors
     /// The process lacks a capability, the kernel cannot run the program, there is no such device, or it has
-    /// another XDP program.
+    /// another XDP program and the kernel is older than Linux 6.6.
     pub fn attach(devices: &[String], options: &GuardOptions) -> Result<Self, LinkError> {
         let (mut object, mut guard) = Self::load(options)?;
         for program in LEARNING {
@@ -166,14 +220,8 @@ impl Guard {
             let index = device_index(name)?;
             // Until it is known that it sends.
             guard.mute.insert(index, 1, 0).map_err(|error| error_of(LOAD, error))?;
-            let (mode, attached) = attach(&mut object, PROGRAM, name)?;
-            guard.devices.push(GuardedDevice {
-                name: name.clone(),
-                index,
-                mode,
-                is_mute: true,
-                _attached: attached,
-            });
+            let place = place(&mut object, name)?;
+            guard.devices.push(GuardedDevice { name: name.clone(), index, place, is_mute: true });
         }
         guard.show_mute()?;
         Ok(guard)
@@ -191,6 +239,7 @@ impl Guard {
         let selects = !options.ports.is_empty();
         settings.set(0, [options.counts_only.into(), selects.into()], 0).map_err(failed)?;
         load(xdp(&mut object, PROGRAM)?).map_err(|error| error_of(LOAD, error))?;
+        behind(&mut object)?.load().map_err(|error| error_of(LOAD, error))?;
         let announcements = open_socket(ADDRESSES, ANNOUNCED_BYTES).map_err(following)?;
         let mut guard = Self {
             devices: Vec::new(),
@@ -206,10 +255,17 @@ impl Guard {
         Ok((object, guard))
     }
 
-    /// Returns the devices on which the kernel answers all SYNs, because the device would drop the guard's
-    /// answers: a veth does, while its other end has no XDP program.
+    /// Returns the devices on which the kernel answers all SYNs: the guard is [behind](Guard::behind) another
+    /// program there, or the device would drop its answers. A veth does, while its other end has no XDP
+    /// program.
     pub fn mute(&self) -> impl Iterator<Item = &str> {
         self.devices.iter().filter(|device| device.is_mute).map(|device| device.name.as_str())
+    }
+
+    /// Returns the devices that have another XDP program, behind which the guard is.
+    pub fn behind(&self) -> impl Iterator<Item = &str> {
+        let behind = self.devices.iter().filter(|device| matches!(device.place, Place::Behind { .. }));
+        behind.map(|device| device.name.as_str())
     }
 
     /// Returns a descriptor that is readable when addresses have changed, which [`Guard::follow`] follows.

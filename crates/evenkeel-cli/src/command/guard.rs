@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use evenkeel::metrics::{ClosedPorts, Guarded, PortAccount, ThreadShare};
-use evenkeel::raw::kernel::GuardOptions;
+use evenkeel::raw::kernel::{Guard, GuardOptions};
 use evenkeel::raw::privilege::CapabilitySet;
 use evenkeel_apps::guard::{self, GuardError};
 use evenkeel_apps::host_setup::Occasion;
@@ -69,9 +69,10 @@ pub(crate) const GUIDE: Guide = Guide {
         Section {
             heading: "Interfaces",
             blocks: &[Block::Text(
-                "An interface may have no other XDP program, and the kernel needs /sys/kernel/btf/vmlinux. \
-             It needs root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON). Segments of connections, fragments, IP \
-             options, groups, tunnels, and what is for other machines go on to the kernel.",
+                "It needs root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON) and /sys/kernel/btf/vmlinux. If an \
+             interface has another XDP program, the guard is behind that one, from Linux 6.6 on: there it \
+             answers no SYNs, and the kernel has made a packet of each frame. Segments of connections, \
+             fragments, IP options, groups, tunnels, and what is for other machines go on to the kernel.",
             )],
         },
         Section {
@@ -116,9 +117,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.service.begin(kept)?;
     let limits = published::limits(arguments.duration, Some(arguments.stats_interval))?;
     let mut progress = if arguments.json { Progress::silent() } else { Progress::new() };
-    let began = |mute: &[&str]| {
+    let began = |guard: &Guard| {
         supervision::say(&began(arguments));
-        mute.iter().for_each(|interface| supervision::say(&unanswered(interface)));
+        let behind: Vec<_> = guard.behind().collect();
+        behind.iter().for_each(|interface| supervision::say(&second(interface)));
+        let mute = guard.mute().filter(|interface| !behind.contains(interface));
+        mute.for_each(|interface| supervision::say(&unanswered(interface)));
     };
     let watch = |occasion, guarded: &Guarded| match occasion {
         Occasion::Interval => progress.show(&line(guarded)),
@@ -162,6 +166,14 @@ fn began(arguments: &Arguments) -> String {
     let only = if arguments.dry_run { ", and dropping nothing" } else { "" };
     let threads = if arguments.threaded.is_some() { ", whose work threads do" } else { "" };
     format!("guarding {sockets} behind {}{threads}{only}", arguments.interfaces.join(", "))
+}
+
+/// Returns the line that says that an interface has an XDP program of somebody else.
+fn second(interface: &str) -> String {
+    format!(
+        "{interface} has another XDP program: guarding behind it, at a higher cost, and SYNs are left to the \
+         kernel"
+    )
 }
 
 /// Returns the line that says why the kernel answers all SYNs that come through an interface.

@@ -13,9 +13,13 @@ pub struct Guarded {
     pub seconds: f64,
     /// The network interfaces.
     pub interfaces: Vec<String>,
-    /// Interfaces on which the kernel answers all SYNs itself, because they would drop the guard's answers: a
-    /// veth does, while its other end has no XDP program.
+    /// Interfaces on which the kernel answers all SYNs itself: the guard is behind another program there, or
+    /// they would drop its answers. A veth does, while its other end has no XDP program.
     pub mute: Vec<String>,
+    /// Interfaces that have another XDP program, behind which the guard is: the kernel makes a packet of each
+    /// frame first.
+    #[cfg_attr(feature = "json", serde(default))]
+    pub behind: Vec<String>,
     /// Whether packets were only counted, and none was dropped or answered.
     pub dry_run: bool,
     /// Packets that the kernel got: datagrams for guarded sockets, SYNs for guarded listeners, and both for

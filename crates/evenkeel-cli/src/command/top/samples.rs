@@ -69,6 +69,7 @@ pub(super) fn guarding(seconds: u64, dropped_pps: u64, passed_pps: u64) -> Publi
         seconds: Duration::from_secs(seconds).as_secs_f64(),
         interfaces: vec!["eth0".to_owned(), "g0".to_owned()],
         mute: vec!["g0".to_owned()],
+        behind: Vec::new(),
         dry_run: false,
         passed: seconds * (2 * passed_pps + 20),
         dropped: seconds * dropped_pps,
