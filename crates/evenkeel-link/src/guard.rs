@@ -22,6 +22,7 @@ use rustix::net::{RecvFlags, recv};
 
 use crate::attached::{Attached, Mode, attach, load, xdp};
 use crate::bpf::{error_of, missing, take_map};
+use crate::claim::Claim;
 use crate::error::LinkError;
 use crate::netdev::device_index;
 use crate::rtnetlink::addresses::kernel_addresses;
@@ -128,6 +129,7 @@ struct GuardedDevice {
     index: u32,
     place: Place,
     is_mute: bool,
+    _claim: Claim,
 }
 
 /// The place of the guard on a device, and its link there.
@@ -210,7 +212,7 @@ impl Guard {
     ///
     /// # Errors
     /// The process lacks a capability, the kernel cannot run the program, there is no such device, or it has
-    /// another XDP program and the kernel is older than Linux 6.6.
+    /// another guard, or another XDP program and the kernel is older than Linux 6.6.
     pub fn attach(devices: &[String], options: &GuardOptions) -> Result<Self, LinkError> {
         let (mut object, mut guard) = Self::load(options)?;
         for program in LEARNING {
@@ -220,8 +222,9 @@ impl Guard {
             let index = device_index(name)?;
             // Until it is known that it sends.
             guard.mute.insert(index, 1, 0).map_err(|error| error_of(LOAD, error))?;
+            let _claim = Claim::of_guard(name, index)?;
             let place = place(&mut object, name)?;
-            guard.devices.push(GuardedDevice { name: name.clone(), index, place, is_mute: true });
+            guard.devices.push(GuardedDevice { name: name.clone(), index, place, is_mute: true, _claim });
         }
         guard.show_mute()?;
         Ok(guard)

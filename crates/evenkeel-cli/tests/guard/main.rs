@@ -1,6 +1,7 @@
 //! The guard in front of the kernel's own sockets, on a veth pair. Needs root; reports if it is skipped.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod behind;
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;

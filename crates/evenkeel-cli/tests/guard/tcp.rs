@@ -15,14 +15,14 @@ use serde_json::Value;
 use super::common::{command, signal};
 use super::{Bench, Guard, account_of, at_veth, closed, hardware};
 
-const SERVED: u16 = 80;
-const CLOSED: u16 = 81;
+pub(crate) const SERVED: u16 = 80;
+pub(crate) const CLOSED: u16 = 81;
 const BACKLOG: i32 = 8;
-const SYNS: u64 = 2_000;
-const CLIENTS: u64 = 10;
+pub(crate) const SYNS: u64 = 2_000;
+pub(crate) const CLIENTS: u64 = 10;
 
 /// A listener of the kernel with a short backlog, of IPv4 or IPv6.
-fn listen(bench: &Bench) -> TcpListener {
+pub(crate) fn listen(bench: &Bench) -> TcpListener {
     let (address, port) = bench.near(SERVED);
     let address: SocketAddr = (address.parse::<IpAddr>().unwrap(), port).into();
     let family = if bench.is_v6 { AddressFamily::INET6 } else { AddressFamily::INET };
@@ -34,7 +34,7 @@ fn listen(bench: &Bench) -> TcpListener {
 }
 
 /// Serves as many connections as are wanted, each by what it sent.
-fn serve(listener: TcpListener, connections: u64) -> thread::JoinHandle<()> {
+pub(crate) fn serve(listener: TcpListener, connections: u64) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         for _ in 0..connections {
             let (mut stream, _) = listener.accept().unwrap();
@@ -47,7 +47,7 @@ fn serve(listener: TcpListener, connections: u64) -> thread::JoinHandle<()> {
 
 impl Bench {
     /// Sends SYNs from many addresses that are behind the other end, and that nobody has.
-    fn send_syns(&self, port: u16, count: u64) {
+    pub(crate) fn send_syns(&self, port: u16, count: u64) {
         let hardware = hardware();
         let mut bytes = hardware.split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap());
         let hardware = [(); 6].map(|()| bytes.next().unwrap());
@@ -67,7 +67,7 @@ impl Bench {
     }
 
     /// Opens connections from the other end, one after the other. Asserts that each gets its answer.
-    fn connect(&self, clients: u64) {
+    pub(crate) fn connect(&self, clients: u64) {
         let to = self.near(SERVED);
         self.far.here(move || {
             for number in 0..clients {
@@ -83,7 +83,7 @@ impl Bench {
     }
 
     /// Gives the addresses of the flood a way back, on which nobody is.
-    fn route_flood(&self) {
+    pub(crate) fn route_flood(&self) {
         run("ip route add 198.51.100.0/24 via 10.78.0.2");
         run("ip route add 2001:db8::/32 via fd00:78::2");
     }
@@ -146,7 +146,7 @@ fn syn(hardware: [u8; 6], is_v6: bool, number: u64, port: u16) -> Vec<u8> {
 }
 
 /// Returns a counter of the kernel's TCP in this network namespace.
-fn kernel(name: &str) -> u64 {
+pub(crate) fn kernel(name: &str) -> u64 {
     let text = ["netstat", "snmp"]
         .map(|file| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap())
         .concat();
