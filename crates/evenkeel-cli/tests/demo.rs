@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{evenkeel, json};
+use common::{evenkeel, json, report};
 use evenkeel_skip::Lack;
 
 const SHORT: [&str; 8] =
@@ -50,6 +50,33 @@ fn as_root_the_architectures_are_measured_over_af_xdp() {
     assert!(architectures.iter().all(|a| a["conserved"] == true), "{result}");
     assert!(architectures.iter().any(|a| a["peak_pps"].as_f64() > Some(0.0)), "{result}");
     assert!(setup["command"].as_str().unwrap().starts_with("evenkeel demo --on xdp"), "{setup}");
+}
+
+/// As root the kernel's own socket is measured, without and with the guard. Others are told what it needs.
+#[test]
+fn the_guard_is_shown_in_front_of_the_kernels_socket() {
+    let asked = ["demo", "--guard", "--points", "3", "--seconds-per-point", "0.05", "--no-report", "--json"];
+    let output = evenkeel(&asked);
+    if !output.status.success() {
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("no network namespace of its own"), "{said}");
+        return evenkeel_skip::skip("the_guard_is_shown_in_front_of_the_kernels_socket", &Lack::Root(&said));
+    }
+    let results = report(&asked, output.stdout);
+    assert_eq!(
+        (&results["architectures"], &results["over_xdp"]),
+        (&serde_json::json!([]), &serde_json::Value::Null)
+    );
+    if let Some(why) = results["guarded_missing"].as_str() {
+        return evenkeel_skip::skip("the_guard_is_shown_in_front_of_the_kernels_socket", &Lack::Other(why));
+    }
+    for socket in ["kernel", "guarded"] {
+        let points = results[socket]["points"].as_array().unwrap();
+        assert!(points.iter().any(|point| point["delivered_pps"].as_f64().unwrap() > 0.0), "{results}");
+        // A generator that reaches its maximum ends the series.
+        assert!((1..=3).contains(&points.len()), "{results}");
+    }
+    assert_eq!(results["setup"]["command"], "evenkeel demo --guard --points 3 --seconds-per-point 0.05");
 }
 
 #[test]

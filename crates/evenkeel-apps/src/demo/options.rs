@@ -69,6 +69,9 @@ pub struct Options {
     pub seed: u64,
     /// Whether to measure the kernel's own sockets too, if the process has the privilege. Default yes.
     pub kernel: bool,
+    /// Whether to measure the kernel's own socket alone, without and with the guard, and no architecture.
+    /// Default no.
+    pub guard: bool,
 }
 
 impl Options {
@@ -87,10 +90,11 @@ impl Options {
         let usual = Self::default();
         let option = |differs: bool, text: String| if differs { text } else { String::new() };
         let named = self.architectures.join(",");
+        let names = !self.guard && self.architectures != usual.architectures;
         [
             "evenkeel demo".to_owned(),
-            format!(" --on {place}"),
-            option(self.architectures != usual.architectures, format!(" --architectures {named}")),
+            if self.guard { " --guard".to_owned() } else { format!(" --on {place}") },
+            option(names, format!(" --architectures {named}")),
             option(self.points != usual.points, format!(" --points {}", self.points)),
             option(
                 self.seconds_per_point != usual.seconds_per_point,
@@ -118,6 +122,7 @@ impl Default for Options {
             queues: 4,
             seed: 1,
             kernel: true,
+            guard: false,
         }
     }
 }

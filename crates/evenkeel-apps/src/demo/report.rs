@@ -1,5 +1,6 @@
 //! The results as one self-contained page, which loads nothing and runs no script.
 
+mod of_kernel;
 mod pictures;
 mod words;
 
@@ -31,20 +32,26 @@ pub fn render(results: &Demonstration) -> String {
     figures(&mut page, results);
     figures_table(&mut page, results);
     each_load(&mut page, results);
-    page.push_str(&words::explanation(results));
+    let is_of_kernel = results.is_of_kernel();
+    page.push_str(&if is_of_kernel { of_kernel::explanation(results) } else { words::explanation(results) });
     page.push_str(&words::footer(results));
     page.push_str("</main>\n</body>\n</html>\n");
     page
 }
 
 fn header(page: &mut String, results: &Demonstration) {
+    let (headline, lead) = if results.is_of_kernel() {
+        (of_kernel::headline(results), of_kernel::lead(results))
+    } else {
+        (words::headline(results), words::lead(results))
+    };
     let _ = write!(
         page,
         "<header>\n<p class=\"eyebrow\">evenkeel demonstration</p>\n<h1>{}</h1>\n<p \
          class=\"lead\">{}</p>\n",
         // A number keeps its unit in its line.
-        escape(&words::headline(results)).replace(" %", "&nbsp;%"),
-        escape(&words::lead(results))
+        escape(&headline).replace(" %", "&nbsp;%"),
+        escape(&lead)
     );
     let doubts = words::doubts(results);
     if !doubts.is_empty() {
@@ -61,9 +68,10 @@ fn verdicts(page: &mut String, results: &Demonstration) {
     for (name, socket) in results.on_veth() {
         verdict(page, words::title(name), socket.judgement(), socket.retention);
     }
-    page.push_str(
-        "</ul>\n<p class=\"note\">The share of its own peak that each architecture still delivers at the \
-         highest load.",
+    let each = if results.is_of_kernel() { "the server" } else { "each architecture" };
+    let _ = write!(
+        page,
+        "</ul>\n<p class=\"note\">The share of its own peak that {each} still delivers at the highest load."
     );
     for (name, socket) in results.on_veth() {
         let _ = write!(page, " For {} that load is {}.", words::title(name), pps(socket.offered_max_pps));
@@ -91,6 +99,9 @@ fn figures(page: &mut String, results: &Demonstration) {
          right is a host that works for packets that it then throws away. A curve that stays level is a host \
          that drops the excess before it costs anything.",
     );
+    if results.is_of_kernel() {
+        return;
+    }
     page.push_str("<div class=\"three\">\n");
     figure(
         page,
@@ -138,8 +149,11 @@ fn figure(page: &mut String, picture: &pictures::Picture, caption: &str) {
     );
 }
 
-/// The columns of the table of figures, each with its unit.
-const COLUMNS: [(&str, &str); 9] = [
+/// A column and its unit.
+type Column = (&'static str, &'static str);
+
+/// The columns of the table of figures.
+const COLUMNS: [Column; 9] = [
     ("loss-free up to", "pps"),
     ("peak", "pps"),
     ("offered", "pps"),
@@ -151,8 +165,11 @@ const COLUMNS: [(&str, &str); 9] = [
     ("frames add up", ""),
 ];
 
+/// The number of the columns that sockets on the veth pair have, too.
+const LOAD_FIGURES: usize = 5;
+
 /// The columns of the tables of each load.
-const LOAD_COLUMNS: [(&str, &str); 6] = [
+const LOAD_COLUMNS: [Column; 6] = [
     ("offered", "pps"),
     ("delivered", "pps"),
     ("neighbour", "% of core"),
@@ -166,13 +183,14 @@ fn figures_table(page: &mut String, results: &Demonstration) {
         "<section>\n<h2 id=\"figures\">The figures</h2>\n<table class=\"figures\" role=\"table\" \
          aria-labelledby=\"figures\">\n",
     );
-    head(page, "architecture", &COLUMNS);
+    let columns = if results.is_of_kernel() { &COLUMNS[..LOAD_FIGURES] } else { &COLUMNS[..] };
+    head(page, first_column(results), columns);
     page.push_str("<tbody role=\"rowgroup\">\n");
     for architecture in &results.architectures {
         write_row(page, &architecture.name, &COLUMNS, &cells(architecture));
     }
     for (name, socket) in results.on_veth() {
-        write_row(page, words::title(name), &COLUMNS, &veth_cells(socket));
+        write_row(page, words::title(name), columns, &veth_cells(socket));
     }
     page.push_str(
         "</tbody>\n</table>\n<p class=\"note\">All columns from &ldquo;offered&rdquo; on are taken at the \
@@ -180,7 +198,12 @@ fn figures_table(page: &mut String, results: &Demonstration) {
     );
 }
 
-fn head(page: &mut String, first: &str, columns: &[(&str, &str)]) {
+/// Returns what rows of figures are about.
+fn first_column(results: &Demonstration) -> &'static str {
+    if results.is_of_kernel() { "socket" } else { "architecture" }
+}
+
+fn head(page: &mut String, first: &str, columns: &[Column]) {
     let _ = write!(
         page,
         "<thead role=\"rowgroup\">\n<tr role=\"row\"><th role=\"columnheader\" scope=\"col\">{first}</th>"
@@ -211,7 +234,7 @@ fn within(micros: Option<f64>) -> String {
     micros.map_or_else(|| "none".to_owned(), three_digits)
 }
 
-fn write_row(page: &mut String, name: &str, columns: &[(&str, &str)], cells: &[String]) {
+fn write_row(page: &mut String, name: &str, columns: &[Column], cells: &[String]) {
     let _ = write!(page, "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">{}</th>", escape(name));
     for ((column, unit), cell) in columns.iter().zip(cells) {
         let label = if unit.is_empty() { (*column).to_owned() } else { format!("{column}, {unit}") };
@@ -225,16 +248,13 @@ fn each_load(page: &mut String, results: &Demonstration) {
     page.push_str("<section>\n<h2>The figures at each load</h2>\n");
     for architecture in &results.architectures {
         let rows: Vec<_> = architecture.points.iter().map(load_cells).collect();
-        loads(page, &architecture.name, &rows);
+        loads(page, &architecture.name, &LOAD_COLUMNS, &rows);
     }
     for (name, socket) in results.on_veth() {
-        let cells = |p: &VethPoint| {
-            let missing = "–".to_owned();
-            let [offered, delivered] = [p.offered_pps, p.delivered_pps].map(si);
-            [offered, delivered, missing.clone(), missing.clone(), missing, percent(p.core_share)]
-        };
+        let cells = |p: &VethPoint| [si(p.offered_pps), si(p.delivered_pps), percent(p.core_share)];
         let rows: Vec<_> = socket.points.iter().map(cells).collect();
-        loads(page, words::title(name), &rows);
+        let [offered, delivered, .., core_share] = LOAD_COLUMNS;
+        loads(page, words::title(name), &[offered, delivered, core_share], &rows);
     }
     page.push_str("</section>\n");
 }
@@ -250,13 +270,13 @@ fn load_cells(p: &Point) -> [String; LOAD_COLUMNS.len()] {
     ]
 }
 
-fn loads(page: &mut String, name: &str, rows: &[[String; LOAD_COLUMNS.len()]]) {
+fn loads<const N: usize>(page: &mut String, name: &str, columns: &[Column; N], rows: &[[String; N]]) {
     let name = escape(name);
     let _ = writeln!(page, "<details><summary>{name}</summary>\n<table aria-label=\"{name} at each load\">");
-    let [(first, unit), rest @ ..] = &LOAD_COLUMNS;
+    let Some(((first, unit), rest)) = columns.split_first() else { return };
     head(page, &format!("{first}<small>{unit}</small>"), rest);
     page.push_str("<tbody>\n");
-    for [offered, cells @ ..] in rows {
+    for (offered, cells) in rows.iter().filter_map(|row| row.split_first()) {
         write_row(page, offered, rest, cells);
     }
     page.push_str("</tbody>\n</table>\n</details>\n");

@@ -26,7 +26,7 @@ pub struct Demonstration {
     /// The conditions of the run, and the machine it ran on.
     pub setup: Setup,
     /// The results of each receive architecture, in the order they ran: one with a single receive queue comes
-    /// before all that have several.
+    /// before all that have several. None if only the kernel's own socket was measured.
     pub architectures: Vec<Architecture>,
     /// The results of the kernel's own socket under the same load, if it could be measured.
     pub kernel: Option<OnVeth>,
@@ -271,6 +271,12 @@ impl Demonstration {
             (OVER_XDP, &self.over_xdp_missing),
         ];
         missing.into_iter().filter_map(|(name, why)| Some((name, why.as_deref()?)))
+    }
+
+    /// Returns whether these are results of the kernel's own socket alone, without and with the guard.
+    #[must_use]
+    pub fn is_of_kernel(&self) -> bool {
+        self.architectures.is_empty()
     }
 
     /// Returns the share of its core that the host had in the most disturbed measurement, if it is so small

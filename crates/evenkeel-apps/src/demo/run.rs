@@ -9,7 +9,8 @@ use evenkeel::raw::time::{Clock, Duration};
 use super::bench::{Conditions, FRAME_BYTES, VICTIM_PPS, measure, shared_queue};
 use super::devices::{self, Choice};
 use super::options::{Options, Place, Progress};
-use super::results::{self, Demonstration, Point, Setup};
+use super::results::{self, Demonstration, Point, Setup, VethPoint};
+use super::veth::{Loads, Outcome, Served};
 use super::{machine, veth};
 
 /// The load at which the reference peak is measured, in pps: more than any host can take.
@@ -30,6 +31,9 @@ const HIGHEST: f64 = 16.0;
 /// If an architecture's name is unknown, the interface cannot be had, or the operating system refuses a
 /// thread or a descriptor.
 pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) -> io::Result<Demonstration> {
+    if options.guard {
+        return run_guard(options, progress);
+    }
     let clock = Clock::start();
     let begun = clock.now();
     let architectures = options.architectures.iter().map(|name| name.parse());
@@ -47,7 +51,7 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
         told += 1;
         progress(&Progress { name, done: told, of, offered_pps, delivered_pps });
     };
-    let series = runs.len() + 3 * usize::from(options.kernel);
+    let series = runs.len() + usize::from(options.kernel) * Served::ALL.len();
     let mut work = || {
         let mut tell = |run: &Run, loads: &[u64], point: &Point| {
             tell(&run.name, loads.len() * series, point.offered_pps, point.delivered_pps);
@@ -60,34 +64,77 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
     };
     let window = Duration::from_secs_f64(options.seconds_per_point);
     let on_veth = options.kernel.then(|| {
-        veth::run(&loads, options.work, window, loads.len() / REPEATS_SHARE, |served, point| {
+        veth::run(&Served::ALL, Loads::These(&loads), options.work, window, |served, point| {
             tell(served.name(), loads.len() * series, point.offered_pps, point.delivered_pps)
         })
     });
-    let [kernel, guarded, over_xdp] = match on_veth {
-        Some(Ok(pair)) => [pair.kernel, pair.guarded, pair.over_xdp].map(Some),
-        Some(Err(why)) => [(); 3].map(|()| Some(Err(why.clone()))),
-        None => [None, None, None],
-    };
     let summed = runs
         .iter()
         .zip(points)
         .map(|(run, points)| results::Architecture::from_points(run.name.clone(), run.queues, points));
-    Ok(Demonstration {
+    let setup = Setup {
+        started: machine::utc(clock.wall_nanos(begun)),
+        took_s: Some(clock.now().since(begun).as_secs_f64()),
+        ..setup(options, choice, queues)
+    };
+    Ok(demonstration(setup, summed.collect(), on_veth))
+}
+
+/// Runs the demonstration of the guard: the kernel's own socket under rising load, without and with it.
+fn run_guard(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) -> io::Result<Demonstration> {
+    const SOCKETS: [Served; 2] = [Served::ByKernel, Served::BehindGuard];
+    let clock = Clock::start();
+    let (begun, window) = (clock.now(), Duration::from_secs_f64(options.seconds_per_point));
+    let mut done = 0;
+    let loads = Loads::UpToMaximum(options.points);
+    let outcomes = veth::run(&SOCKETS, loads, options.work, window, |served, point| {
+        done += 1;
+        let of = SOCKETS.len() * options.points;
+        let VethPoint { offered_pps, delivered_pps, .. } = *point;
+        progress(&Progress { name: served.name(), done, of, offered_pps, delivered_pps });
+    });
+    let outcomes = outcomes.map_err(io::Error::other)?;
+    let choice = Choice { place: Place::Xdp, no_xdp: None };
+    let setup = Setup {
+        started: machine::utc(clock.wall_nanos(begun)),
+        took_s: Some(clock.now().since(begun).as_secs_f64()),
+        on: None,
+        ..setup(options, choice, 1)
+    };
+    Ok(demonstration(setup, Vec::new(), Some(Ok(outcomes))))
+}
+
+/// Puts the parts together. The sockets on the veth pair are in the order of [`Served::ALL`].
+fn demonstration(
+    setup: Setup,
+    architectures: Vec<results::Architecture>,
+    on_veth: Option<Result<Vec<Outcome>, String>>,
+) -> Demonstration {
+    let mut outcomes = match on_veth {
+        Some(Ok(outcomes)) => outcomes.into_iter().map(Some).collect(),
+        Some(Err(why)) => Served::ALL.map(|_| Some(Err(why.clone()))).to_vec(),
+        None => Vec::new(),
+    };
+    outcomes.resize(Served::ALL.len(), None);
+    let mut outcomes = outcomes.into_iter().map(|outcome| match outcome {
+        Some(Ok(socket)) => (Some(socket), None),
+        Some(Err(why)) => (None, Some(why)),
+        None => (None, None),
+    });
+    let mut next = || outcomes.next().unwrap_or_default();
+    let ((kernel, kernel_missing), (guarded, guarded_missing), (over_xdp, over_xdp_missing)) =
+        (next(), next(), next());
+    Demonstration {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        setup: Setup {
-            started: machine::utc(clock.wall_nanos(begun)),
-            took_s: Some(clock.now().since(begun).as_secs_f64()),
-            ..setup(options, choice, queues)
-        },
-        architectures: summed.collect(),
-        kernel_missing: kernel.as_ref().and_then(|k| k.as_ref().err().cloned()),
-        kernel: kernel.and_then(Result::ok),
-        guarded_missing: guarded.as_ref().and_then(|it| it.as_ref().err().cloned()),
-        guarded: guarded.and_then(Result::ok),
-        over_xdp_missing: over_xdp.as_ref().and_then(|it| it.as_ref().err().cloned()),
-        over_xdp: over_xdp.and_then(Result::ok),
-    })
+        setup,
+        architectures,
+        kernel,
+        kernel_missing,
+        guarded,
+        guarded_missing,
+        over_xdp,
+        over_xdp_missing,
+    }
 }
 
 /// The measurements of our architectures: each point of each run.
@@ -199,9 +246,13 @@ fn reference(conditions: &Conditions) -> io::Result<Reference> {
 
 /// Returns loads in equal ratios, lowest first, up to what the generator can offer.
 fn loads(reference: &Reference, points: usize) -> Vec<u64> {
-    let steps = points.max(2) - 1;
-    let lowest = reference.peak * LOWEST;
     let highest = (reference.peak * HIGHEST).min(reference.offered).max(reference.peak);
+    rising(reference.peak * LOWEST, highest, points)
+}
+
+/// Returns loads in equal ratios from the lowest to the highest.
+pub(super) fn rising(lowest: f64, highest: f64, points: usize) -> Vec<u64> {
+    let steps = points.max(2) - 1;
     let ratio = (highest / lowest).powf(1.0 / steps as f64);
     (0..=steps).map(|n| (lowest * ratio.powi(n as i32)).round() as u64).collect()
 }

@@ -7,6 +7,9 @@ use super::results::{self, Architecture, Demonstration, Drop, Setup};
 use super::verdict;
 use crate::quantity::{count, percent, pps, si, three_digits, three_digits_at_most, time};
 
+/// The number of columns with the name of a socket on the veth pair, and its figures.
+const SOCKET_COLUMNS: usize = 6;
+
 /// A table of rows under a head. The first column is aligned to the left, all others to the right.
 #[derive(Debug)]
 struct Table {
@@ -18,7 +21,7 @@ struct Table {
 #[must_use]
 pub fn render(results: &Demonstration) -> String {
     let mut text = String::new();
-    let _ = writeln!(text, "{}", conditions(&results.setup));
+    let _ = writeln!(text, "{}", conditions(results));
     if let Some(why) = &results.setup.no_xdp {
         let _ = writeln!(text, "Not over AF_XDP: {why}");
     }
@@ -27,10 +30,12 @@ pub fn render(results: &Demonstration) -> String {
     }
     text.push('\n');
     text.push_str(&loads(results).render());
-    let _ = writeln!(text, "\nWhere the core's time went at the highest load, in %:\n");
-    text.push_str(&cpu(&results.architectures).render());
-    let _ = writeln!(text, "\nWhere frames were dropped at the highest load:\n");
-    text.push_str(&drops(&results.architectures).render());
+    if !results.is_of_kernel() {
+        let _ = writeln!(text, "\nWhere the core's time went at the highest load, in %:\n");
+        text.push_str(&cpu(&results.architectures).render());
+        let _ = writeln!(text, "\nWhere frames were dropped at the highest load:\n");
+        text.push_str(&drops(&results.architectures).render());
+    }
     let _ = writeln!(text, "\nIn words:\n");
     for architecture in &results.architectures {
         let _ = writeln!(text, "  {:<17} {}", architecture.name, verdict::line(architecture));
@@ -79,7 +84,17 @@ pub fn render(results: &Demonstration) -> String {
 
 /// Returns one line on what was measured under which conditions.
 #[must_use]
-pub fn conditions(setup: &Setup) -> String {
+pub fn conditions(results: &Demonstration) -> String {
+    let setup = &results.setup;
+    if results.is_of_kernel() {
+        return format!(
+            "One UDP service on the kernel's own socket, {} of work for each request; a veth pair, {} cores, \
+             {} s at each load.",
+            time(setup.work_ns),
+            setup.cores,
+            three_digits_at_most(setup.seconds_per_point)
+        );
+    }
     let over = match setup.place() {
         Place::Cable => "",
         Place::Packet => " over a packet socket on a veth pair",
@@ -136,7 +151,12 @@ fn loads(results: &Demonstration) -> Table {
         row.resize(head[0].len(), "-".to_owned());
         rows.push(row);
     }
-    Table { head: head.map(|line| line.map(str::to_owned).to_vec()).to_vec(), rows }
+    let mut head = head.map(|line| line.map(str::to_owned).to_vec()).to_vec();
+    if results.is_of_kernel() {
+        head.iter_mut().chain(&mut rows).for_each(|line| line.truncate(SOCKET_COLUMNS));
+        head.last_mut().into_iter().for_each(|line| "socket".clone_into(&mut line[0]));
+    }
+    Table { head, rows }
 }
 
 fn row(a: &Architecture) -> Vec<String> {

@@ -17,12 +17,18 @@ use evenkeel::raw::wire::{EthernetAddress, Ipv4Address};
 use super::bench;
 use super::machine;
 use super::results::{self, OnVeth, VethPoint};
+use super::run::rising;
 use crate::measure::undisturbed;
 use crate::on_veth::{self, Flood, GENERATOR_MAC, PATIENCE, SERVED, SERVICE_PORT};
 
 /// The addresses of our host.
 const OUR_MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 3]);
 const OUR_ADDRESS: Ipv4Address = Ipv4Address::new(10, 77, 0, 3);
+
+/// The number of measurements for each that may be repeated because the machine disturbed it.
+const REPEATS_SHARE: usize = 3;
+/// The part of the generator's maximum that the lowest load is.
+const LOWEST_PART: f64 = 25.0;
 
 /// The host whose socket serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +39,9 @@ pub(super) enum Served {
 }
 
 impl Served {
+    /// All, the kernel alone first.
+    pub(super) const ALL: [Self; 3] = [Self::ByKernel, Self::BehindGuard, Self::OverXdp];
+
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::ByKernel => results::KERNEL,
@@ -42,38 +51,66 @@ impl Served {
     }
 }
 
-/// The results of each, or the reason why one could not be measured.
-pub(super) struct OnePair {
-    pub(super) kernel: Result<OnVeth, String>,
-    pub(super) guarded: Result<OnVeth, String>,
-    pub(super) over_xdp: Result<OnVeth, String>,
+/// The results of a socket, or the reason why it could not be measured.
+pub(super) type Outcome = Result<OnVeth, String>;
+
+/// The loads of a measurement.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Loads<'a> {
+    /// These, lowest first, in pps.
+    These(&'a [u64]),
+    /// So many in equal ratios, up to what the generator can offer to the kernel's socket.
+    UpToMaximum(usize),
 }
 
-/// Measures the sockets at each of `loads`, and calls `progress` after each. Repeats at most `repeats`
-/// measurements that the machine disturbed, as with our own architectures.
+/// Measures the sockets at each load, and calls `progress` after each. Repeats at most a third of the
+/// measurements if the machine disturbed them, as with our own architectures. Returns an outcome for each.
 ///
 /// # Errors
 /// The reason why there is no veth pair.
 pub(super) fn run(
-    loads: &[u64],
+    sockets: &[Served],
+    loads: Loads<'_>,
     work: Duration,
     window: Duration,
-    repeats: usize,
     progress: impl FnMut(Served, &VethPoint) + Send,
-) -> Result<OnePair, String> {
+) -> Result<Vec<Outcome>, String> {
     // A thread of its own: the namespace ends with it, and the veth pair with the namespace.
     thread::scope(|scope| {
         let measured = scope.spawn(|| {
-            kernel::enter_new_network().map_err(|e| format!("no network namespace of its own: {e}"))?;
+            kernel::enter_new_network().map_err(|error| no_namespace(&error))?;
             on_veth::set_up()?;
-            let mut run = Run { work, window, repeats, progress };
-            // The kernel alone first: with an XDP program, its own input is slower.
-            let [kernel, guarded, over_xdp] = [Served::ByKernel, Served::BehindGuard, Served::OverXdp]
-                .map(|served| run.over(served, loads));
-            Ok(OnePair { kernel, guarded, over_xdp })
+            let loads = match loads {
+                Loads::These(loads) => loads.to_vec(),
+                Loads::UpToMaximum(points) => up_to_maximum(points, work).map_err(|e| e.to_string())?,
+            };
+            let mut run = Run { work, window, repeats: loads.len() / REPEATS_SHARE, progress };
+            // In the order of the sockets: with an XDP program, the kernel's own input is slower.
+            Ok(sockets.iter().map(|served| run.over(*served, &loads)).collect())
         });
         measured.join().unwrap_or_else(|_| Err("the measuring thread panicked".to_owned()))
     })
+}
+
+/// Returns the reason why there is no network namespace for the pair.
+fn no_namespace(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "no network namespace of its own: run as root".to_owned(),
+        _ => format!("no network namespace of its own: {error}"),
+    }
+}
+
+/// Returns loads in equal ratios up to what the generator can offer to the kernel's socket.
+fn up_to_maximum(points: usize, work: Duration) -> io::Result<Vec<u64>> {
+    /// More than any generator offers.
+    const MORE_PPS: u64 = 20_000_000;
+    const WINDOW: Duration = Duration::from_millis(200);
+    const TRIES: usize = 3;
+    let mut maximum: f64 = 1_000.0;
+    for _ in 0..TRIES {
+        maximum = maximum.max(on_veth::measure_kernel(MORE_PPS, work, WINDOW)?.offered_pps);
+    }
+    Ok(rising(maximum / LOWEST_PART, maximum, points))
 }
 
 /// The conditions of all measurements on the pair.

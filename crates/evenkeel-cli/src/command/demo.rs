@@ -69,6 +69,9 @@ pub(crate) struct Arguments {
     /// Do not flood sockets on a veth pair, even as root.
     #[arg(long)]
     no_kernel: bool,
+    /// As root, flood only the kernel's own UDP socket, without and with `evenkeel guard`.
+    #[arg(long, conflicts_with_all = ["architectures", "on", "queues", "no_kernel"])]
+    guard: bool,
     /// Write the page with the curves to FILE.
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     report: PathBuf,
@@ -83,7 +86,7 @@ pub(crate) struct Arguments {
         long, value_name = "FILE",
         conflicts_with_all = [
             "quick", "seconds_per_point", "points", "work", "architectures", "on", "queues", "seed",
-            "no_kernel",
+            "no_kernel", "guard",
         ]
     )]
     from: Option<PathBuf>,
@@ -96,7 +99,7 @@ pub(crate) const GUIDE: Guide = Guide {
     groups: &[
         Group {
             heading: "Measurement",
-            first: &["quick", "work", "architectures", "on", "queues", "no_kernel"],
+            first: &["quick", "guard", "work", "architectures", "on", "queues", "no_kernel"],
             others: &["seconds_per_point", "points", "seed"],
         },
         Group { heading: "Output", first: &["report", "no_report", "json"], others: &["picture", "from"] },
@@ -110,6 +113,10 @@ pub(crate) const GUIDE: Guide = Guide {
         Example {
             says: "Compare two architectures while the service computes for 5 µs on each request.",
             command: "evenkeel demo --work 5us --architectures eager,soft-lrp",
+        },
+        Example {
+            says: "As root, see what the guard does for a server on the kernel's own socket.",
+            command: "evenkeel demo --guard",
         },
         Example {
             says: "Run over a cable in memory with four receive queues, also as root.",
@@ -173,6 +180,7 @@ impl Arguments {
             queues: self.queues.map_or(base.queues, usize::from),
             seed: self.seed,
             kernel: !self.no_kernel,
+            guard: self.guard,
         })
     }
 }

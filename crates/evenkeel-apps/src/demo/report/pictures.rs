@@ -5,6 +5,7 @@ use evenkeel::raw::receive;
 
 use super::words;
 use crate::chart::{Axis, Bar, BarChart, Curve, LineChart, Scale, Segment, styles};
+use crate::demo::guard::Judgement;
 use crate::demo::results::{Architecture, Demonstration, KERNEL, Point};
 use crate::quantity::{percent, pps, short, three_digits, three_digits_at_most};
 
@@ -39,7 +40,11 @@ pub(super) fn delivered(results: &Demonstration) -> Picture {
 /// are its small print.
 #[must_use]
 pub fn document(results: &Demonstration) -> String {
-    let title = "What a flooded UDP service still delivers, by receive architecture";
+    let title = if results.is_of_kernel() {
+        "What a flooded UDP server on Linux still delivers, without and with evenkeel guard"
+    } else {
+        "What a flooded UDP service still delivers, by receive architecture"
+    };
     let command = results.setup.command.as_deref().unwrap_or("evenkeel demo");
     delivered_chart(results, title, DOCUMENT).file(&words::small_print(results), command)
 }
@@ -52,13 +57,16 @@ fn delivered_chart(results: &Demonstration, title: &str, size: (f64, f64)) -> Li
         let dashed = name != KERNEL;
         curves.push(Curve { name: shown.into(), style: style(name), dashed, points });
     }
-    let kept = |a: &Architecture| match a.judgement().doubt() {
-        None => format!("{} keeps {} % of its peak", a.name, percent(a.retention)),
-        Some(_) => format!("{} cannot be told", a.name),
+    let kept = |name: &str, judgement: Judgement, retention| match judgement.doubt() {
+        None => format!("{name} keeps {} % of its peak", percent(retention)),
+        Some(_) => format!("{name} cannot be told"),
     };
+    let ours = results.architectures.iter().map(|a| kept(&a.name, a.judgement(), a.retention));
+    let on_veth = results.on_veth().map(|(name, it)| kept(words::title(name), it.judgement(), it.retention));
+    let all: Vec<_> = ours.chain(on_veth).collect();
     LineChart {
         title: title.into(),
-        description: format!("At the highest load {}.", list(results, kept)),
+        description: format!("At the highest load {}.", all.join(", ")),
         size,
         x: offered("requests offered, pps"),
         y: Axis {

@@ -53,14 +53,18 @@ const ARCHITECTURES: [(&str, &str); 6] = [
 
 /// Returns one sentence on the run. If the machine disturbed any of our architectures, it claims nothing.
 pub(super) fn headline(results: &Demonstration) -> String {
-    if results.architectures.is_empty() {
-        return "Nothing was measured".to_owned();
-    }
     match gravest_doubt(results) {
-        Some(Doubt::Core(_)) => "This machine was too busy to tell what a flood does".to_owned(),
-        Some(Doubt::Valley(_)) => "These figures scatter too much to tell what a flood does".to_owned(),
-        Some(Doubt::Load(_)) => "This flood was too small to tell what a flood does".to_owned(),
+        Some(doubt) => nothing_told(doubt).to_owned(),
         None => claim(results),
+    }
+}
+
+/// Returns the headline of a run about which there is a doubt.
+pub(super) fn nothing_told(doubt: Doubt) -> &'static str {
+    match doubt {
+        Doubt::Core(_) => "This machine was too busy to tell what a flood does",
+        Doubt::Valley(_) => "These figures scatter too much to tell what a flood does",
+        Doubt::Load(_) => "This flood was too small to tell what a flood does",
     }
 }
 
@@ -186,7 +190,7 @@ fn doubtful(results: &Demonstration) -> Option<String> {
 
 /// Returns the small print of the picture for documents: conditions, doubts, machine and date.
 pub(super) fn small_print(results: &Demonstration) -> Vec<String> {
-    let mut lines = vec![table::conditions(&results.setup)];
+    let mut lines = vec![table::conditions(results)];
     if let Some(kernel) = &results.kernel {
         lines.push(format!(
             "Linux is the kernel's own UDP socket on a veth pair, with protocol input on the service's core \
@@ -271,7 +275,7 @@ pub(super) fn explanation(results: &Demonstration) -> String {
     html
 }
 
-fn seen(html: &mut String) {
+pub(super) fn seen(html: &mut String) {
     html.push_str(
         "<section>\n<h2>Livelock and its cure</h2>\n\
          <p>A host that works on every packet as it arrives spends more and more of its time on packets that \
@@ -285,8 +289,9 @@ fn seen(html: &mut String) {
     );
 }
 
-fn architectures(html: &mut String, results: &Demonstration) {
-    html.push_str("<section>\n<h2>The receive architectures</h2>\n<dl>\n");
+pub(super) fn architectures(html: &mut String, results: &Demonstration) {
+    let heading = if results.is_of_kernel() { "The sockets" } else { "The receive architectures" };
+    let _ = write!(html, "<section>\n<h2>{heading}</h2>\n<dl>\n");
     for architecture in &results.architectures {
         let known = ARCHITECTURES.iter().find(|(name, _)| *name == architecture.name);
         let text = known.map_or("", |(_, text)| text);
@@ -405,6 +410,18 @@ fn caveats(html: &mut String, results: &Demonstration) {
              figure here is worth much.</strong></li>\n",
         );
     }
+    disturbances(html, results);
+    if results.on_veth().next().is_some() {
+        html.push_str(
+            "<li>Packets of sockets on the veth pair go through the kernel, those of the other curves \
+             through memory. Between the two kinds compare the shape, not the height.</li>\n",
+        );
+    }
+    html.push_str("</ul>\n</section>\n");
+}
+
+/// Writes what disturbed the run, and what could not be measured.
+pub(super) fn disturbances(html: &mut String, results: &Demonstration) {
     if let Some(share) = results.disturbed() {
         let share = percent(share);
         let _ = writeln!(
@@ -416,13 +433,6 @@ fn caveats(html: &mut String, results: &Demonstration) {
     for (name, why) in results.missing_on_veth() {
         let _ = writeln!(html, "<li>{} on a veth pair: {}.</li>", title(name), escape(why));
     }
-    if results.on_veth().next().is_some() {
-        html.push_str(
-            "<li>Packets of sockets on the veth pair go through the kernel, those of the other curves \
-             through memory. Between the two kinds compare the shape, not the height.</li>\n",
-        );
-    }
-    html.push_str("</ul>\n</section>\n");
 }
 
 #[cfg(test)]
@@ -530,12 +540,5 @@ mod tests {
         );
         results.architectures.drain(..5);
         assert!(lead(&results).contains("are the same on one receive architecture."), "{}", lead(&results));
-    }
-
-    #[test]
-    fn nothing_measured_is_said() {
-        let mut results = fixture::demonstration();
-        results.architectures.clear();
-        assert_eq!(headline(&results), "Nothing was measured");
     }
 }
