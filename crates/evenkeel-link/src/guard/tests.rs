@@ -1,6 +1,8 @@
 //! The program by test runs of the kernel: random frames to sockets in known states, next to a model.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod sequences;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
@@ -195,6 +197,12 @@ impl Recipe {
             cut: None,
             changed: None,
         }
+    }
+}
+
+impl Recipe {
+    fn datagram(port: u16) -> Self {
+        Self { protocol: 17, port, payload: 20, ..Self::syn() }
     }
 }
 
@@ -474,6 +482,17 @@ fn assert_answers(answer: &[u8], asked: &[u8]) {
     assert_eq!(transport_sum(&answer[12..20], segment), 0, "the sum with a good checksum is zero");
 }
 
+/// Loads a guard; returns `None` if the test is skipped, because that is not allowed.
+fn guard_of_test() -> Option<(Ebpf, Guard)> {
+    match Guard::load(&GuardOptions::default()) {
+        Err(why @ LinkError::Privilege { .. }) => {
+            evenkeel_skip::skip(thread::current().name().unwrap(), &Lack::Other(&why.to_string()));
+            None
+        }
+        loaded => Some(loaded.unwrap()),
+    }
+}
+
 /// The verdict of a program on a frame, and the frame afterwards; `None` if the kernel did not run it.
 type Judged = Option<(Option<Fate>, Vec<u8>)>;
 
@@ -521,12 +540,7 @@ fn random_frames_have_that_fate_behind_another_program() {
 /// Asserts the fates of random frames. Those of SYNs that could be answered is `answerable`.
 fn assert_random_frames_are_judged(judge: fn(&Ebpf, &[u8]) -> Judged, answerable: Fate) {
     with_addresses(move || {
-        let loaded = Guard::load(&GuardOptions::default());
-        if let Err(why @ LinkError::Privilege { .. }) = &loaded {
-            let why = why.to_string();
-            return evenkeel_skip::skip(thread::current().name().unwrap(), &Lack::Other(&why));
-        }
-        let (mut object, guard) = loaded.unwrap();
+        let Some((mut object, guard)) = guard_of_test() else { return };
         let _learning = learn(&mut object, LEARNING[1]).unwrap();
         spend_refusals(&mut object);
         let _sockets = Sockets::open();
