@@ -1,6 +1,7 @@
 //! The program by test runs of the kernel: random frames to sockets in known states, next to a model.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod on_way;
 mod sequences;
 
 use std::collections::BTreeMap;
