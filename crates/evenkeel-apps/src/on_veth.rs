@@ -13,7 +13,9 @@ use std::thread;
 
 use evenkeel::net;
 use evenkeel::raw::cpu::{self, ThreadMeter};
-use evenkeel::raw::time::{Clock, Duration};
+use evenkeel::raw::device::{self, FloodProgress};
+use evenkeel::raw::time::{Clock, Duration, Instant};
+use evenkeel::raw::wait::Halt;
 use evenkeel::raw::wire::{EthernetAddress, IpEndpoint, Ipv4Address};
 
 use crate::far_ends::Sender;
@@ -41,11 +43,31 @@ pub(crate) const SERVICE_PORT: u16 = 7;
 /// The number of bytes of payload of every request. With headers, that makes the smallest Ethernet frame.
 pub(crate) const PAYLOAD: usize = 18;
 
-/// Creates the pair, with protocol input on the core of the service.
-///
-/// # Errors
-/// The command that failed, and why.
-pub(crate) fn set_up() -> Result<(), String> {
+/// A pair in the network namespace of this thread.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pair {
+    /// Whether the service's end has NAPI without an XDP program. Otherwise the kernel's generator cannot
+    /// reach it.
+    has_napi: bool,
+}
+
+impl Pair {
+    /// Creates the pair, with protocol input on the core of the service.
+    ///
+    /// # Errors
+    /// The command that failed, and why.
+    pub(crate) fn set_up() -> Result<Self, String> {
+        set_up()?;
+        Ok(Self { has_napi: use_napi().is_ok() })
+    }
+}
+
+/// Gives the service's end NAPI, which a veth has only with GRO or an XDP program.
+fn use_napi() -> Result<(), String> {
+    execute(&["ethtool", "-K", SERVED, "gro", "on"])
+}
+
+fn set_up() -> Result<(), String> {
     let cpu = cpu::cpus().get(1).copied().unwrap_or(0);
     // ip(8) wants colons.
     let [sending, kernel] = [GENERATOR_MAC, KERNEL_MAC].map(|mac| mac.to_string().replace('-', ":"));
@@ -67,8 +89,7 @@ pub(crate) fn set_up() -> Result<(), String> {
 /// # Errors
 /// The command that failed, and why.
 pub(crate) fn use_napi_thread() -> Result<(), String> {
-    // A veth device has no NAPI without it, unless it has an XDP program.
-    execute(&["ethtool", "-K", SERVED, "gro", "on"])?;
+    use_napi()?;
     set(&[("queues/rx-0/rps_cpus", "0"), ("threaded", "1")])
 }
 
@@ -131,44 +152,83 @@ pub(crate) struct Served {
     pub(crate) core_share: f64,
 }
 
-/// Measures a socket of the kernel, which does no work for a request but to answer it.
-///
-/// # Errors
-/// The socket or the generator cannot be opened.
-pub(crate) fn measure_kernel(load: u64, work: Duration, window: Duration) -> io::Result<Served> {
-    let socket = UdpSocket::bind((std::net::IpAddr::from(HOST), SERVICE_PORT))?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    let flood = Flood { hardware: KERNEL_MAC, address: HOST, load, window, announcement: None };
-    measure(&socket, &flood, work)
-}
+impl Pair {
+    /// Measures a socket of the kernel, which does no work for a request but to answer it.
+    ///
+    /// # Errors
+    /// The socket or the generator cannot be opened.
+    pub(crate) fn measure_kernel(self, load: u64, work: Duration, window: Duration) -> io::Result<Served> {
+        let socket = UdpSocket::bind((std::net::IpAddr::from(HOST), SERVICE_PORT))?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let flood = Flood { hardware: KERNEL_MAC, address: HOST, load, window, announcement: None };
+        self.measure(&socket, &flood, work)
+    }
 
-/// Measures a socket under a flood. The service works for so long on each request.
-///
-/// # Errors
-/// The generator cannot be opened.
-pub(crate) fn measure(socket: &(impl Socket + Sync), flood: &Flood, work: Duration) -> io::Result<Served> {
-    let clock = Clock::start();
-    let cpus = cpu::cpus();
-    let sender = Sender::open(SENDING).map_err(io::Error::other)?;
-    let (served, over) = (AtomicU64::new(0), AtomicBool::new(false));
-    let (metering, meter) = mpsc::channel();
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            settle_on(cpus.get(1));
-            let _ = metering.send(ThreadMeter::of_this_thread());
-            serve(socket, work, clock, &served, &over);
-        });
-        let service = meter.recv().map_err(|_| io::Error::other("the service's thread has gone"))?;
-        let core = KernelCore::of_host(service);
-        let (cpus, served, over) = (&cpus, &served, &over);
-        let generator = scope.spawn(move || {
-            settle_on(cpus.first());
-            let point = generate(sender, flood, clock, served, &core);
+    /// Measures a socket under a flood. The service works for so long on each request.
+    ///
+    /// # Errors
+    /// The generator cannot be opened.
+    pub(crate) fn measure(
+        self,
+        socket: &(impl Socket + Sync),
+        flood: &Flood,
+        work: Duration,
+    ) -> io::Result<Served> {
+        let clock = Clock::start();
+        let cpus = cpu::cpus();
+        // It also takes the answers.
+        let sender = Sender::open(SENDING).map_err(io::Error::other)?;
+        let live = if self.has_napi { flood.in_kernel() } else { None };
+        let (served, over) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (metering, meter) = mpsc::channel();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                settle_on(cpus.get(1));
+                let _ = metering.send(ThreadMeter::of_this_thread());
+                serve(socket, work, clock, &served, &over);
+            });
+            let service = meter.recv().map_err(|_| io::Error::other("the service's thread has gone"))?;
+            let seen = Seen { clock, served: &served, core: &KernelCore::of_host(service) };
+            let point = match live {
+                Some((generator, progress)) => flood.by_kernel(generator, progress, sender, &seen),
+                None => flood.by_socket(sender, &seen),
+            };
             over.store(true, Ordering::Relaxed);
             point
-        });
-        generator.join().unwrap_or_else(|_| Err(io::Error::other("the generator's thread panicked")))
-    })
+        })
+    }
+}
+
+/// What a measurement reads.
+struct Seen<'a> {
+    clock: Clock,
+    served: &'a AtomicU64,
+    core: &'a KernelCore,
+}
+
+/// The counters at the beginning of a window.
+struct Begun {
+    at: Instant,
+    sent: u64,
+    served: u64,
+    taken: (Duration, Duration),
+}
+
+impl Seen<'_> {
+    fn begin(&self, at: Instant, sent: u64) -> io::Result<Begun> {
+        Ok(Begun { at, sent, served: self.served.load(Ordering::Relaxed), taken: self.core.taken()? })
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "rates for reports")]
+    fn end(&self, begun: &Begun, at: Instant, sent: u64) -> io::Result<Served> {
+        let window = at.since(begun.at);
+        let delivered = self.served.load(Ordering::Relaxed) - begun.served;
+        Ok(Served {
+            offered_pps: (sent - begun.sent) as f64 / window.as_secs_f64(),
+            delivered_pps: delivered as f64 / window.as_secs_f64(),
+            core_share: KernelCore::share(begun.taken, self.core.taken()?, window),
+        })
+    }
 }
 
 fn serve(socket: &impl Socket, work: Duration, clock: Clock, served: &AtomicU64, over: &AtomicBool) {
@@ -182,48 +242,114 @@ fn serve(socket: &impl Socket, work: Duration, clock: Clock, served: &AtomicU64,
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "rates for reports")]
-fn generate(
-    mut sender: Sender,
-    flood: &Flood,
-    clock: Clock,
-    served: &AtomicU64,
-    core: &KernelCore,
-) -> io::Result<Served> {
-    let shape = Shape {
-        hardware: (sender.address(), flood.hardware),
-        from: IpEndpoint::new(GENERATOR.into(), 20_000),
-        to: IpEndpoint::new(flood.address.into(), SERVICE_PORT),
-        payload: PAYLOAD,
-        flows: FLOWS,
-        seed: 1,
-    };
-    let mut requests = Requests::new(&shape).expect("both ends are IPv4 and the ports are in range");
-    let start = clock.now();
-    let mut pace = Pace::new(flood.load, BURST_PKTS, start);
-    flood.announcement.iter().for_each(|announcement| sender.offer(announcement));
-    sender.flush();
-    let mut from = None;
-    loop {
-        let now = clock.now();
-        if from.is_none() && now >= start + SETTLE {
-            from = Some((now, sender.sent(), served.load(Ordering::Relaxed), core.taken()?));
-        }
-        if let Some((t0, sent_then, served_then, taken_then)) = from
-            && now >= t0 + flood.window
-        {
-            let seconds = now.since(t0).as_secs_f64();
-            let (offered, delivered) =
-                (sender.sent() - sent_then, served.load(Ordering::Relaxed) - served_then);
-            return Ok(Served {
-                offered_pps: offered as f64 / seconds,
-                delivered_pps: delivered as f64 / seconds,
-                core_share: KernelCore::share(taken_then, core.taken()?, now.since(t0)),
-            });
-        }
-        for _ in 0..pace.take(now) {
-            sender.offer(requests.next());
-        }
-        sender.flush();
+impl Flood {
+    fn requests(&self) -> Requests {
+        let shape = Shape {
+            hardware: (GENERATOR_MAC, self.hardware),
+            from: IpEndpoint::new(GENERATOR.into(), 20_000),
+            to: IpEndpoint::new(self.address.into(), SERVICE_PORT),
+            payload: PAYLOAD,
+            flows: FLOWS,
+            seed: 1,
+        };
+        Requests::new(&shape).expect("both ends are IPv4 and the ports are in range")
     }
+
+    /// Returns the kernel's own generator; `None` if the kernel has none, or not for so small a load.
+    fn in_kernel(&self) -> Option<(device::Flood, FloodProgress)> {
+        (self.load >= device::Flood::PPS_MIN)
+            .then(|| device::Flood::open(SENDING, self.requests().next(), FLOWS).ok())?
+    }
+
+    /// Measures while the kernel sends. If it cannot, measures while `sender` does.
+    fn by_kernel(
+        &self,
+        mut generator: device::Flood,
+        mut progress: FloodProgress,
+        mut sender: Sender,
+        seen: &Seen<'_>,
+    ) -> io::Result<Served> {
+        self.announcement.iter().for_each(|announcement| sender.offer(announcement));
+        sender.flush();
+        let load = self.load.min(device::Flood::PPS_MAX);
+        // So many are not sent: it is stopped before.
+        let frames = 2.0 * load as f64 * (SETTLE + self.window).as_secs_f64();
+        let cpus = cpu::cpus();
+        let measured = thread::scope(|scope| {
+            let sending = scope.spawn(|| {
+                settle_on(cpus.first());
+                generator.send(load, frames as u32)
+            });
+            let measured = self.observe(&progress, seen, || sending.is_finished());
+            progress.stop();
+            let sent = sending.join().map_err(|_| io::Error::other("the generator's thread panicked"))?;
+            if sent.is_err() { Ok(None) } else { measured }
+        })?;
+        measured.map_or_else(|| self.by_socket(sender, seen), Ok)
+    }
+
+    /// Reads the counters at the beginning and at the end of the window; returns `None` if nothing is sent.
+    fn observe(
+        &self,
+        progress: &FloodProgress,
+        seen: &Seen<'_>,
+        has_ended: impl Fn() -> bool,
+    ) -> io::Result<Option<Served>> {
+        /// The time in which the kernel prepares to send.
+        const PREPARATION: Duration = Duration::from_secs(1);
+        let (clock, mut halt) = (seen.clock, Halt::new()?);
+        let patience = clock.now() + PREPARATION;
+        while progress.sent() == 0 {
+            if has_ended() || clock.now() >= patience {
+                return Ok(None);
+            }
+            sleep(&mut halt, clock, Duration::from_millis(1))?;
+        }
+        sleep(&mut halt, clock, SETTLE)?;
+        let begun = seen.begin(clock.now(), progress.sent())?;
+        sleep(&mut halt, clock, self.window)?;
+        seen.end(&begun, clock.now(), progress.sent()).map(Some)
+    }
+
+    /// Measures while a socket sends, on the generator's core.
+    fn by_socket(&self, sender: Sender, seen: &Seen<'_>) -> io::Result<Served> {
+        let cpus = cpu::cpus();
+        thread::scope(|scope| {
+            let sending = scope.spawn(|| {
+                settle_on(cpus.first());
+                self.send(sender, seen)
+            });
+            sending.join().unwrap_or_else(|_| Err(io::Error::other("the generator's thread panicked")))
+        })
+    }
+
+    fn send(&self, mut sender: Sender, seen: &Seen<'_>) -> io::Result<Served> {
+        let mut requests = self.requests();
+        let start = seen.clock.now();
+        let mut pace = Pace::new(self.load, BURST_PKTS, start);
+        self.announcement.iter().for_each(|announcement| sender.offer(announcement));
+        sender.flush();
+        let mut begun: Option<Begun> = None;
+        loop {
+            let now = seen.clock.now();
+            match &begun {
+                None if now >= start + SETTLE => begun = Some(seen.begin(now, sender.sent())?),
+                Some(begun) if now >= begun.at + self.window => return seen.end(begun, now, sender.sent()),
+                _ => {}
+            }
+            for _ in 0..pace.take(now) {
+                sender.offer(requests.next());
+            }
+            sender.flush();
+        }
+    }
+}
+
+/// Sleeps for so long, also if something wakes it early.
+fn sleep(halt: &mut Halt, clock: Clock, time: Duration) -> io::Result<()> {
+    let end = clock.now() + time;
+    while clock.now() < end {
+        halt.until(&clock, end)?;
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 set -e
 cd "$(dirname "$0")"
 to=${1:-.}
-for program in demux guard keep refuse; do
+for program in demux flood guard keep refuse; do
 	# The object is the same wherever it is compiled.
 	clang -O2 -g -fno-strict-aliasing -Wall -Wextra -Werror -fdebug-compilation-dir=. -target bpf -c "$program.c" \
 		-o "$to/$program.o"

@@ -55,6 +55,7 @@ mod device;
 mod device_facts;
 mod error;
 mod eventfd;
+mod flood;
 mod genetlink;
 mod guard;
 mod hangup;
@@ -108,6 +109,7 @@ pub use device::{Descriptors, Device, DeviceInfo, DeviceState, KernelWork, QUEUE
 pub use device_facts::{DeviceFacts, XdpProgram};
 pub use error::LinkError;
 pub use eventfd::EventFd;
+pub use flood::{Flood, FloodProgress};
 pub use guard::{Guard, GuardOptions, GuardedPort, Transport};
 pub use hangup::hangup_events;
 pub use hardware::{Address, hardware_address};

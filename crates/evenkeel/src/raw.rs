@@ -129,11 +129,11 @@ pub mod device {
     };
     pub use evenkeel_link::{
         Address, Descriptors, Device, DeviceChange, DeviceChanges, DeviceFacts, DeviceInfo, DeviceSpec,
-        DeviceState, FRAME_BYTES, KernelWork, LISTEN_BYTES, LinkError, LinkSpec, Listen, Listener, NetSpec,
-        OpenOptions, Packet, PacketOptions, Refusal, SpecError, Stamp, StampedFrame, Status, Tap, TapOptions,
-        Xdp, XdpOptions, XdpProgram, XdpSpec, buffer_bytes_for, device_now, devices_to_listen_to,
-        hardware_address, listen, open, open_queues, open_with, parse_queues, refuse_kernel_forwarding,
-        try_xdp_socket,
+        DeviceState, FRAME_BYTES, Flood, FloodProgress, KernelWork, LISTEN_BYTES, LinkError, LinkSpec,
+        Listen, Listener, NetSpec, OpenOptions, Packet, PacketOptions, Refusal, SpecError, Stamp,
+        StampedFrame, Status, Tap, TapOptions, Xdp, XdpOptions, XdpProgram, XdpSpec, buffer_bytes_for,
+        device_now, devices_to_listen_to, hardware_address, listen, open, open_queues, open_with,
+        parse_queues, refuse_kernel_forwarding, try_xdp_socket,
     };
 }
 

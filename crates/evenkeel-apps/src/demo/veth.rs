@@ -1,8 +1,8 @@
 //! UDP sockets under the same load on a veth pair, in a network namespace of its own: the kernel's, the same
 //! behind the guard, and ours over AF_XDP.
 //!
-//! The veth's interface work runs on the generator's core, with our XDP program. The generator sends through
-//! AF_XDP, which is slower than a cable. So the results give the load that was really offered.
+//! The veth's interface work runs on the generator's core, with our XDP program. So the results give the load
+//! that was really offered.
 
 use std::io;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use super::machine;
 use super::results::{self, OnVeth, VethPoint};
 use super::run::rising;
 use crate::measure::undisturbed;
-use crate::on_veth::{self, Flood, GENERATOR_MAC, PATIENCE, SERVED, SERVICE_PORT};
+use crate::on_veth::{self, Flood, GENERATOR_MAC, PATIENCE, Pair, SERVED, SERVICE_PORT};
 
 /// The addresses of our host.
 const OUR_MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 3]);
@@ -79,12 +79,12 @@ pub(super) fn run(
     thread::scope(|scope| {
         let measured = scope.spawn(|| {
             kernel::enter_new_network().map_err(|error| no_namespace(&error))?;
-            on_veth::set_up()?;
+            let pair = Pair::set_up()?;
             let loads = match loads {
                 Loads::These(loads) => loads.to_vec(),
-                Loads::UpToMaximum(points) => up_to_maximum(points, work).map_err(|e| e.to_string())?,
+                Loads::UpToMaximum(points) => up_to_maximum(pair, points, work).map_err(|e| e.to_string())?,
             };
-            let mut run = Run { work, window, repeats: loads.len() / REPEATS_SHARE, progress };
+            let mut run = Run { pair, work, window, repeats: loads.len() / REPEATS_SHARE, progress };
             // In the order of the sockets: with an XDP program, the kernel's own input is slower.
             Ok(sockets.iter().map(|served| run.over(*served, &loads)).collect())
         });
@@ -101,20 +101,21 @@ fn no_namespace(error: &io::Error) -> String {
 }
 
 /// Returns loads in equal ratios up to what the generator can offer to the kernel's socket.
-fn up_to_maximum(points: usize, work: Duration) -> io::Result<Vec<u64>> {
+fn up_to_maximum(pair: Pair, points: usize, work: Duration) -> io::Result<Vec<u64>> {
     /// More than any generator offers.
     const MORE_PPS: u64 = 20_000_000;
     const WINDOW: Duration = Duration::from_millis(200);
     const TRIES: usize = 3;
     let mut maximum: f64 = 1_000.0;
     for _ in 0..TRIES {
-        maximum = maximum.max(on_veth::measure_kernel(MORE_PPS, work, WINDOW)?.offered_pps);
+        maximum = maximum.max(pair.measure_kernel(MORE_PPS, work, WINDOW)?.offered_pps);
     }
     Ok(rising(maximum / LOWEST_PART, maximum, points))
 }
 
 /// The conditions of all measurements on the pair.
 struct Run<P> {
+    pair: Pair,
     work: Duration,
     window: Duration,
     repeats: usize,
@@ -134,8 +135,8 @@ impl<P: FnMut(Served, &VethPoint)> Run<P> {
         let _guard = if served == Served::BehindGuard { Some(attach()?) } else { None };
         let mut points = Vec::new();
         for &load in loads {
-            let (work, window) = (self.work, self.window);
-            let once = || measure(net.as_ref(), load, work, window);
+            let (pair, work, window) = (self.pair, self.work, self.window);
+            let once = || measure(pair, net.as_ref(), load, work, window);
             let point = undisturbed(&mut self.repeats, |point: &VethPoint| point.core_share, once);
             let point = point.map_err(|e| e.to_string())?;
             (self.progress)(served, &point);
@@ -157,16 +158,22 @@ fn open_net() -> io::Result<Net> {
 }
 
 /// Measures a socket of `net`, or of the kernel.
-fn measure(net: Option<&Net>, load: u64, work: Duration, window: Duration) -> io::Result<VethPoint> {
+fn measure(
+    pair: Pair,
+    net: Option<&Net>,
+    load: u64,
+    work: Duration,
+    window: Duration,
+) -> io::Result<VethPoint> {
     let served = match net {
-        None => on_veth::measure_kernel(load, work, window)?,
+        None => pair.measure_kernel(load, work, window)?,
         Some(net) => {
             let socket = net::UdpSocket::bind(net, (IpAddr::from(OUR_ADDRESS), SERVICE_PORT))?;
             socket.set_read_timeout(Some(PATIENCE))?;
             // Our host learns from it where answers go. The kernel has been told.
             let announcement = Some(bench::announcement(GENERATOR_MAC, OUR_ADDRESS).to_vec());
             let flood = Flood { hardware: OUR_MAC, address: OUR_ADDRESS, load, window, announcement };
-            on_veth::measure(&socket, &flood, work)?
+            pair.measure(&socket, &flood, work)?
         }
     };
     let on_veth::Served { offered_pps, delivered_pps, core_share } = served;

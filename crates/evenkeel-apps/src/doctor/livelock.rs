@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::finding::{Check, Finding, Verdict};
-use crate::on_veth::{self, SERVED};
+use crate::on_veth::{self, Pair, SERVED};
 use crate::quantity::{percent, pps, three_digits_at_most};
 
 /// The loads of the steps, in requests a second. The last is more than any machine sends.
@@ -70,18 +70,18 @@ pub(super) fn run(progress: &mut (impl FnMut(&str) + Send)) -> Result<Livelock, 
     thread::scope(|scope| {
         let test = scope.spawn(|| {
             kernel::enter_new_network().map_err(|error| format!("it needs root (CAP_SYS_ADMIN): {error}"))?;
-            on_veth::set_up()?;
-            let livelock = sweep(progress).map_err(|error| error.to_string())?;
-            Ok(remedied(livelock, progress))
+            let pair = Pair::set_up()?;
+            let livelock = sweep(pair, progress).map_err(|error| error.to_string())?;
+            Ok(remedied(pair, livelock, progress))
         });
         test.join().unwrap_or_else(|_| Err("the thread of the test panicked".to_owned()))
     })
 }
 
-fn sweep(progress: &mut impl FnMut(&str)) -> io::Result<Livelock> {
+fn sweep(pair: Pair, progress: &mut impl FnMut(&str)) -> io::Result<Livelock> {
     let mut steps = Vec::new();
     for load in LOADS {
-        let step = measure(load)?;
+        let step = measure(pair, load)?;
         progress(&format!("{} offered, {} delivered", pps(step.offered_pps), pps(step.delivered_pps)));
         #[expect(clippy::cast_precision_loss, reason = "a share of a load")]
         let reached = step.offered_pps < load as f64 * REACHED;
@@ -93,19 +93,19 @@ fn sweep(progress: &mut impl FnMut(&str)) -> io::Result<Livelock> {
     Ok(Livelock::of(steps))
 }
 
-fn measure(load: u64) -> io::Result<Step> {
+fn measure(pair: Pair, load: u64) -> io::Result<Step> {
     let on_veth::Served { offered_pps, delivered_pps, core_share } =
-        on_veth::measure_kernel(load, Duration::ZERO, WINDOW)?;
+        pair.measure_kernel(load, Duration::ZERO, WINDOW)?;
     Ok(Step { offered_pps, delivered_pps, core_share })
 }
 
 /// Measures the highest load again with each remedy, if one is needed. A remedy that cannot be had is left
 /// out.
-fn remedied(mut livelock: Livelock, progress: &mut impl FnMut(&str)) -> Livelock {
+fn remedied(pair: Pair, mut livelock: Livelock, progress: &mut impl FnMut(&str)) -> Livelock {
     if livelock.retention >= KEEPS {
         return livelock;
     }
-    let highest = || LOADS.last().and_then(|&load| measure(load).ok()).map(|step| step.delivered_pps);
+    let highest = || LOADS.last().and_then(|&load| measure(pair, load).ok()).map(|step| step.delivered_pps);
     if let Ok(_guard) = Guard::attach(&[SERVED.to_owned()], &GuardOptions::default()) {
         livelock.guarded_pps = highest();
     }
