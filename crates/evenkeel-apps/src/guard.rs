@@ -101,8 +101,8 @@ impl Attached {
 
 /// Guards the sockets behind network interfaces, and has threads do the work of those if a `share` is given:
 /// the percentage of a core that they get next to one program while sockets are flooded. Runs until the
-/// process is asked to end, or a limit is reached. Calls `began` with the guard, `publish` with a callback that reads the account for other processes, and `watch` for
-/// each interim report. Returns the account.
+/// process is asked to end, or a limit is reached. Calls `began` with the guard, `publish` with a callback
+/// that reads the account for other processes, and `watch` for each interim report. Returns the account.
 ///
 /// # Errors
 /// [`GuardError`]

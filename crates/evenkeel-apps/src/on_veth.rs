@@ -199,7 +199,7 @@ impl Pair {
     }
 }
 
-/// What a measurement reads.
+/// The counters that a measurement reads.
 struct Seen<'a> {
     clock: Clock,
     served: &'a AtomicU64,

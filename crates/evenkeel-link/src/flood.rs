@@ -31,8 +31,8 @@ const BATCH: u32 = 64;
 /// Units of the program's time in a second.
 const TICKS: u64 = 1_000_000_000 << 8;
 
-/// A value of the program's map: the interval between frames, their first bytes, and the device, the number of
-/// flows and their first port as three numbers of 32 bits.
+/// A value of the program's map: the interval between frames, their first bytes, and the device, the number
+/// of flows and their first port as three numbers of 32 bits.
 type Plan = [u64; 9];
 
 /// A generator of datagrams of IPv4, which blocks the thread that uses it.
@@ -67,8 +67,8 @@ impl Flood {
     /// The highest rate that is kept; nothing sends faster.
     pub const PPS_MAX: u64 = 10_000_000;
 
-    /// Prepares to send `frame`, a datagram of IPv4 without options, to `device`: in so many flows, whose source
-    /// ports count up from that of the frame.
+    /// Prepares to send `frame`, a datagram of IPv4 without options, to `device`: in so many flows, whose
+    /// source ports count up from that of the frame.
     ///
     /// A veth takes the frames only if its other end has NAPI: it does with GRO or an XDP program.
     ///
@@ -95,8 +95,8 @@ impl Flood {
         Ok((Self { object, plan, planned, frame }, FloodProgress { progress, stopped }))
     }
 
-    /// Sends `frames` at `pps`, or as fast as it can; ends early, and without an error, when a signal arrives.
-    /// After [`FloodProgress::stop`] no more are sent, and the call returns once it has made the rest of them.
+    /// Sends `frames` at `pps`, or as fast as it can; ends early, and without an error, when a signal
+    /// arrives. After [`FloodProgress::stop`] it sends no more, and returns once it has made the rest.
     ///
     /// # Errors
     /// The kernel is older than Linux 5.18, or short of memory.

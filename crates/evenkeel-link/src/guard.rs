@@ -207,8 +207,8 @@ impl fmt::Debug for Guard {
 }
 
 impl Guard {
-    /// Attaches a guard to devices: in their drivers, or behind those that have no XDP. If a device has another
-    /// XDP program, the guard is behind that one, where the kernel has made a packet of each frame.
+    /// Attaches a guard to devices: in their drivers, or behind those that have no XDP. If a device has
+    /// another XDP program, the guard is behind that one, where the kernel has made a packet of each frame.
     ///
     /// # Errors
     /// The process lacks a capability, the kernel cannot run the program, there is no such device, or it has

@@ -191,7 +191,7 @@ families! {
     GUARD_DRY_RUN = "guard_dry_run": Gauge of Guard by [],
         "Whether packets are only counted, and none is dropped or answered: 1 or 0.";
     GUARD_MUTE = "guard_mute": Gauge of Guard by ["interface"],
-        "Whether the kernel answers all SYNs of the interface, because the guard's would not leave by it: 1 or 0.";
+        "Whether the kernel answers all SYNs of the interface, because the guard's would not leave: 1 or 0.";
     GUARD_PACKETS = "guard_packets": Counter of Guard by ["protocol", "port", "verdict"],
         "Datagrams and SYNs for guarded ports that passed, were dropped, or were answered by a cookie.";
     GUARD_CLOSED = "guard_closed_port_packets": Counter of Guard by ["protocol", "verdict"],

@@ -62,9 +62,9 @@ fn measured(html: &mut String, results: &Demonstration) {
          <li>Each load lasts {} s. &ldquo;Offered&rdquo; is the load that the generator really sent, not \
          the load that it was asked for.</li>\n\
          <li>Loss-free means that at this load and at all lower ones at most {} % was missing.</li>\n\
-         <li>A curve tells nothing if at one load the server and the kernel had less than 90 % of their core, \
-         if it falls by more than a tenth of its peak and rises again, or if the highest load is less than \
-         twice the peak.</li>\n\
+         <li>A curve tells nothing if at one load the server and the kernel had less than 90 % of their \
+         core, if it falls by more than a tenth of its peak and rises again, or if the highest load is less \
+         than twice the peak.</li>\n\
          <li>The figures for programs: <code>evenkeel demo --guard --json</code>.</li>\n</ul>\n</section>\n",
         escape(machine),
         setup.cores,
@@ -77,8 +77,8 @@ fn measured(html: &mut String, results: &Demonstration) {
 fn caveats(html: &mut String, results: &Demonstration) {
     html.push_str(
         "<section>\n<h2>What it does not show</h2>\n<ul>\n\
-         <li>A veth pair has no card and no bus. Absolute rates on hardware are others. Compare the shapes of \
-         the curves.</li>\n\
+         <li>A veth pair has no card and no bus. Absolute rates on hardware are others. Compare the shapes \
+         of the curves.</li>\n\
          <li>Where all of an interface's work is on the server's core, the guard saves less.</li>\n\
          <li>The kernel's curve depends on its version and settings. It is one configuration, not a \
          verdict.</li>\n",

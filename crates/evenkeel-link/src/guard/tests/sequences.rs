@@ -1,12 +1,12 @@
-//! Random sequences of what happens to sockets: programs open and close them, fill and read them, change their
-//! limits, and datagrams come for them. The model is what `ss` says of their memory.
+//! Random sequences of what happens to sockets: programs open and close them, fill and read them, change
+//! their limits, and datagrams come for them. The model is what `ss` says of their memory.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
 
+use evenkeel_core::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
@@ -136,7 +136,7 @@ fn random_sequences_of_sockets_and_fills_have_the_fate_that_the_model_says() {
                     let account = counted.entry(if is_open { PORTS[port] } else { 0 }).or_default();
                     for judge in [in_xdp, behind_xdp] {
                         let judged = (0..TRIES).any(|_| {
-                            thread::sleep(FORGOTTEN);
+                            crate::Clock::start().spin(FORGOTTEN);
                             let judged = judge(&object, &frame).unwrap().0.unwrap();
                             account[judged as usize] += 1;
                             judged == fate
