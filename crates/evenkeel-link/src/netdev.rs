@@ -202,7 +202,8 @@ impl NetDevice {
         let bit = libc::IFF_UP as libc::c_short;
         let mut request = self.name.request();
         request.ifr_ifru.ifru_flags = if up { flags | bit } else { flags & !bit };
-        let result = sys::ioctl(self.control.as_fd(), libc::SIOCSIFFLAGS, &mut request);
+        let ioctl = sys::socket_request(libc::SIOCSIFFLAGS);
+        let result = sys::ioctl(self.control.as_fd(), ioctl, &mut request);
         result.map_err(|e| LinkError::of_device(self.name(), "bring up", "CAP_NET_ADMIN", e))
     }
 
@@ -218,9 +219,9 @@ impl NetDevice {
         result.map_err(|e| LinkError::of_device(self.name(), "set the address of", "CAP_NET_ADMIN", e))
     }
 
-    fn ask(&self, ioctl: libc::Ioctl, what: &str) -> Result<libc::ifreq, LinkError> {
+    fn ask(&self, ioctl: libc::c_ulong, what: &str) -> Result<libc::ifreq, LinkError> {
         let mut request = self.name.request();
-        let result = sys::ioctl(self.control.as_fd(), ioctl, &mut request);
+        let result = sys::ioctl(self.control.as_fd(), sys::socket_request(ioctl), &mut request);
         result.map_err(|e| LinkError::of_device(self.name(), what, "CAP_NET_ADMIN", e))?;
         Ok(request)
     }

@@ -62,7 +62,7 @@ pub(crate) fn close_in_child(fd: RawFd) {
 /// early, without an error.
 pub(crate) fn ppoll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<()> {
     let timeout = timeout.map(|t| libc::timespec {
-        tv_sec: t.as_secs().min(i32::MAX as u64) as libc::time_t,
+        tv_sec: t.as_secs().min(i32::MAX as u64) as _,
         tv_nsec: t.subsec_nanos().into(),
     });
     let timeout_ptr = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
@@ -113,7 +113,7 @@ pub(crate) fn start_signal_timer(
 pub(crate) fn set_signal_timer(timer: libc::timer_t, interval: Duration) -> io::Result<()> {
     // SAFETY: all-zero is a valid `itimerspec`.
     let mut setting: libc::itimerspec = unsafe { mem::zeroed() };
-    setting.it_value.tv_sec = interval.as_secs().try_into().unwrap_or(libc::time_t::MAX);
+    setting.it_value.tv_sec = interval.as_secs().min(i32::MAX as u64) as _;
     setting.it_value.tv_nsec = interval.subsec_nanos().into();
     setting.it_interval = setting.it_value;
     // SAFETY: the timer was made and not deleted, and the setting lives through the call.
@@ -128,11 +128,11 @@ pub(crate) fn delete_timer(timer: libc::timer_t) {
 
 /// Gives the calling thread a real-time priority, which its children do not inherit.
 pub(crate) fn set_fifo(priority: libc::c_int) -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: priority };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: zero is the calling thread. The kernel reads the parameters, which are valid, and keeps no
-    // pointer.
-    check(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) })
+    // The function of musl fails always, so this is the kernel's call, whose `sched_param` is the priority.
+    // SAFETY: zero is the calling thread. The kernel reads the priority, and keeps no pointer.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Converts a duration to the kernel's type.
@@ -203,6 +203,11 @@ pub(crate) unsafe trait IoctlArgument {}
 unsafe impl IoctlArgument for libc::ifreq {}
 // SAFETY: the integer that TUNSETFILTEREBPF copies.
 unsafe impl IoctlArgument for libc::c_int {}
+
+/// Converts a constant of sockios.h, which has another type than a request in some C libraries.
+pub(crate) const fn socket_request(constant: libc::c_ulong) -> libc::Ioctl {
+    constant as libc::Ioctl
+}
 
 /// Calls `ioctl` with an argument that the kernel reads or writes, and to which it keeps no pointer.
 pub(crate) fn ioctl<T: IoctlArgument>(
@@ -449,9 +454,11 @@ impl SendBatch {
             count += 1;
         }
         let headers = self.headers.as_mut_ptr();
+        // The type of the flags differs between C libraries.
+        let flags = libc::MSG_DONTWAIT as _;
         // SAFETY: the first `count` headers each point to one of `parts`, which point to borrowed messages;
         // all outlive the call.
-        let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers, count, libc::MSG_DONTWAIT) };
+        let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers, count, flags) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn build(root: &Path, options: &Options) -> io::Result<bool> {
     fs::create_dir_all(&dist)?;
     let Some(program) = given_or_built(root, options.program.as_ref(), None)? else { return Ok(false) };
     let package = debian::Package { root, program: &program, version: env!("CARGO_PKG_VERSION") };
-    println!("{}", package.build(&dist)?.display());
+    print(&package.build(&dist)?)?;
     let given = options.static_program.as_ref();
     let Some(program) = given_or_built(root, given, Some(STATIC_TARGET))? else {
         eprintln!(
@@ -50,9 +50,16 @@ pub(crate) fn build(root: &Path, options: &Options) -> io::Result<bool> {
     };
     let alone = dist.join(format!("{PROGRAM}-{}-linux-x86_64", env!("CARGO_PKG_VERSION")));
     fs::copy(&program, &alone)?;
-    println!("{}", alone.display());
-    println!("{}", image::build(root, &program, env!("CARGO_PKG_VERSION"), &dist)?.display());
+    print(&alone)?;
+    print(&image::build(root, &program, env!("CARGO_PKG_VERSION"), &dist)?)?;
     Ok(true)
+}
+
+/// Prints the path of a file, from the working directory if the file is below that.
+fn print(path: &Path) -> io::Result<()> {
+    let here = std::env::current_dir()?;
+    println!("{}", path.strip_prefix(&here).unwrap_or(path).display());
+    Ok(())
 }
 
 /// Returns the given program, or builds it for a target; `None` if that fails.

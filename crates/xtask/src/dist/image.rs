@@ -34,7 +34,8 @@ pub(super) fn build(root: &Path, program: &Path, version: &str, dist: &Path) -> 
     let config = layout.add(&scratch.0, CONFIG, config(version, &layer).to_string())?;
     let manifest = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer] });
     let mut manifest = layout.add(&scratch.0, MANIFEST, manifest.to_string())?;
-    manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": version });
+    // Engines call the image so when they load it.
+    manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": format!("evenkeel:{version}") });
     let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [manifest] });
     layout.0.add("index.json", index.to_string());
     layout.0.add("oci-layout", json!({ "imageLayoutVersion": "1.0.0" }).to_string());
@@ -130,6 +131,8 @@ mod tests {
         fs::create_dir(&layout).unwrap();
         output(&layout, "tar", &["-xf", &path.display().to_string()]).unwrap();
         let index: Value = serde_json::from_slice(&fs::read(layout.join("index.json")).unwrap()).unwrap();
+        let name = &index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"];
+        assert_eq!(name, "evenkeel:1.2.3");
         let manifest: Value = serde_json::from_slice(&blob(&layout, &index["manifests"][0])).unwrap();
         let config: Value = serde_json::from_slice(&blob(&layout, &manifest["config"])).unwrap();
         assert_eq!(config["config"]["Entrypoint"], json!(["/usr/bin/evenkeel"]));
