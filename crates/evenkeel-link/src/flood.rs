@@ -26,8 +26,11 @@ const SEND: &str = "send frames from the kernel";
 const WRITTEN: usize = 48;
 /// Where in a frame the sum of UDP is. Zero means that there is none (RFC 768).
 const SUM_AT: core::ops::Range<usize> = 40..42;
-/// The frames that the kernel makes at once.
-const BATCH: u32 = 64;
+/// The frames that the kernel makes at once, at most. It sends them together, after the last one is due.
+const BATCH_MAX: u64 = 64;
+/// The number of batches in a second, unless that makes them too large. A socket of the kernel with its usual
+/// limit holds about 50 of these datagrams.
+const BATCHES: u64 = 20_000;
 /// Units of the program's time in a second.
 const TICKS: u64 = 1_000_000_000 << 8;
 
@@ -101,12 +104,13 @@ impl Flood {
     /// # Errors
     /// The kernel is older than Linux 5.18, or short of memory.
     pub fn send(&mut self, pps: u64, frames: u32) -> Result<(), LinkError> {
-        self.planned[0] = TICKS / pps.clamp(Self::PPS_MIN, Self::PPS_MAX);
+        let pps = pps.clamp(Self::PPS_MIN, Self::PPS_MAX);
+        self.planned[0] = TICKS / pps;
         self.plan.set(0, self.planned, 0).map_err(|error| error_of(SEND, error))?;
         let options = TestRunOptions {
             data_in: Some(&self.frame),
             repeat: frames,
-            attrs: TestRunAttrs::new().xdp_live_frames(BATCH),
+            attrs: TestRunAttrs::new().xdp_live_frames((pps / BATCHES).min(BATCH_MAX) as u32),
             ..TestRunOptions::new()
         };
         match xdp(&mut self.object, PROGRAM)?.test_run(options).map_err(|error| error_of(SEND, error)) {
