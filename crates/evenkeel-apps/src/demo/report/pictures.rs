@@ -6,7 +6,7 @@ use evenkeel::raw::receive;
 use super::words;
 use crate::chart::{Axis, Bar, BarChart, Curve, LineChart, Scale, Segment, styles};
 use crate::demo::guard::Judgement;
-use crate::demo::results::{Architecture, Demonstration, KERNEL, Point};
+use crate::demo::results::{Architecture, Demonstration, GUARDED, KERNEL, Point};
 use crate::quantity::{percent, pps, short, three_digits, three_digits_at_most};
 
 /// A picture of the page, with its title.
@@ -54,8 +54,12 @@ fn delivered_chart(results: &Demonstration, title: &str, size: (f64, f64)) -> Li
     for (name, socket) in results.on_veth() {
         let points = socket.points.iter().map(|p| (p.offered_pps, Some(p.delivered_pps))).collect();
         let shown = if size == NARROW { brief(words::title(name)) } else { words::title(name) };
-        let dashed = name != KERNEL;
-        curves.push(Curve { name: shown.into(), style: style(name), dashed, points });
+        // Without the architectures there is a colour for it.
+        let (paint, dashed) = match (results.is_of_kernel(), name) {
+            (true, GUARDED) => (style("soft-lrp"), false),
+            _ => (style(name), name != KERNEL),
+        };
+        curves.push(Curve { name: shown.into(), style: paint, dashed, points });
     }
     let kept = |name: &str, judgement: Judgement, retention| match judgement.doubt() {
         None => format!("{name} keeps {} % of its peak", percent(retention)),
