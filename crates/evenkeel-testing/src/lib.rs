@@ -47,8 +47,10 @@ pub fn in_namespace(programs: &[&[Program]], test: impl FnOnce() + Send + 'stati
     }
 }
 
-/// Configures a new namespace: brings up the loopback interface and disables duplicate address detection.
+/// Configures a new namespace: brings up the loopback interface and disables duplicate address detection and
+/// forwarding. The latter is on where the machine forwards, as it does for containers.
 fn settle() {
+    run("sysctl -qw net.ipv4.ip_forward=0");
     run("ip link set lo up");
     // Addresses are usable at once, instead of after a second of duplicate address detection.
     run("sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0");

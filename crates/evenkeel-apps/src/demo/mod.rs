@@ -5,6 +5,7 @@ pub mod course;
 mod devices;
 pub mod guard;
 pub mod json;
+mod loads;
 mod machine;
 pub mod options;
 pub mod report;

@@ -8,6 +8,7 @@ use evenkeel::raw::time::{Clock, Duration};
 
 use super::bench::{Conditions, FRAME_BYTES, VICTIM_PPS, measure, shared_queue};
 use super::devices::{self, Choice};
+use super::loads::rising;
 use super::options::{Options, Place, Progress};
 use super::results::{self, Demonstration, Point, Setup, VethPoint};
 use super::veth::{Loads, Outcome, Served};
@@ -248,11 +249,4 @@ fn reference(conditions: &Conditions) -> io::Result<Reference> {
 fn loads(reference: &Reference, points: usize) -> Vec<u64> {
     let highest = (reference.peak * HIGHEST).min(reference.offered).max(reference.peak);
     rising(reference.peak * LOWEST, highest, points)
-}
-
-/// Returns loads in equal ratios from the lowest to the highest.
-pub(super) fn rising(lowest: f64, highest: f64, points: usize) -> Vec<u64> {
-    let steps = points.max(2) - 1;
-    let ratio = (highest / lowest).powf(1.0 / steps as f64);
-    (0..=steps).map(|n| (lowest * ratio.powi(n as i32)).round() as u64).collect()
 }

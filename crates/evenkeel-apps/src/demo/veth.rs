@@ -15,9 +15,9 @@ use evenkeel::raw::time::Duration;
 use evenkeel::raw::wire::{EthernetAddress, Ipv4Address};
 
 use super::bench;
+use super::loads::rising;
 use super::machine;
 use super::results::{self, OnVeth, VethPoint};
-use super::run::rising;
 use crate::measure::undisturbed;
 use crate::on_veth::{self, Flood, GENERATOR_MAC, PATIENCE, Pair, SERVED, SERVICE_PORT};
 

@@ -119,10 +119,6 @@ pub(crate) const GUIDE: Guide = Guide {
             command: "evenkeel demo --guard",
         },
         Example {
-            says: "Run over a cable in memory with four receive queues, also as root.",
-            command: "evenkeel demo --on cable",
-        },
-        Example {
             says: "Print the share of its peak that each architecture keeps at the highest load.",
             command: "evenkeel demo --json | jq '.architectures[] | {name, retention}'",
         },

@@ -69,9 +69,8 @@ pub(crate) const GUIDE: Guide = Guide {
         Section {
             heading: "Interfaces",
             blocks: &[Block::Text(
-                "It needs root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON) and /sys/kernel/btf/vmlinux. If an \
-             interface has another XDP program, the guard is behind that one, from Linux 6.6 on: there it \
-             answers no SYNs, and the kernel has made a packet of each frame. Segments of connections, \
+                "It needs root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON) and /sys/kernel/btf/vmlinux. Behind \
+             another XDP program, from Linux 6.6 on, it answers no SYNs. Segments of connections, \
              fragments, IP options, groups, tunnels, and what is for other machines go on to the kernel.",
             )],
         },

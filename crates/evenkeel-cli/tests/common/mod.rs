@@ -94,7 +94,11 @@ pub fn in_namespace(name: &str, test: impl FnOnce() + Send) {
     }
     thread::scope(|scope| {
         let isolated = scope.spawn(|| match evenkeel::raw::kernel::enter_new_network() {
-            Ok(()) => test(),
+            Ok(()) => {
+                // It is on where the machine forwards, as it does for containers.
+                run("sysctl -qw net.ipv4.ip_forward=0");
+                test();
+            }
             Err(error) => evenkeel_skip::skip(name, &Lack::Root(&error.to_string())),
         });
         if let Err(panic) = isolated.join() {

@@ -89,7 +89,11 @@ fn what_is_on_its_way_to_a_socket_needs_room() {
         let ports = guard.ports().unwrap();
         let account = ports.iter().find(|of| of.port == ROOMY).unwrap();
         assert_eq!(account.passed + account.dropped, ROUNDS as u64 * u64::from(DATAGRAMS));
-        assert_eq!(account.passed, held + overfilled.iter().sum::<u64>());
+        // If the other processor is stopped, its backlog is full as well.
+        assert!(
+            account.passed >= held + overfilled.iter().sum::<u64>(),
+            "{account:?}, {held}, {overfilled:?}"
+        );
         // While the socket is nearly empty, what is on its way does not count: so a few are too many. Without
         // the count there are 14 and more in all rounds. A processor that is stopped makes them many in some.
         overfilled.sort_unstable();
