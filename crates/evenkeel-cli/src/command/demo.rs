@@ -23,12 +23,12 @@ use crate::{quantity, suggest, terminal};
 /// The demonstration runs in real time on two of this machine's cores. As root it runs over AF_XDP on a veth
 /// pair in a network namespace of its own, otherwise over a cable in memory. One core is the host with a
 /// service, a second service that receives no flood, and a program that only computes. The other core is the
-/// load generator. Load rises from a tenth of the service's peak to sixteen times that peak, as far as the
-/// generator can send. All numbers are counters, and every frame must be accounted for.
+/// load generator. Load rises from a tenth of the service's peak to sixteen times that peak, or to all that
+/// the generator can send. Every frame must be accounted for.
 ///
-/// The command prints a table and writes the curves to a page for any browser. It needs no root. As root it
-/// also floods the kernel's own UDP socket, without and with `evenkeel guard`, and a socket of evenkeel over
-/// AF_XDP, on a second veth pair. All pairs and namespaces are removed afterwards.
+/// The command prints a table and writes the curves to a page for any browser. As root it also floods the
+/// kernel's own UDP socket, without and with `evenkeel guard`, and a socket of evenkeel over AF_XDP, on a
+/// second veth pair. All pairs and namespaces are removed afterwards.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Measure fewer, shorter points: about ten seconds, less exact.
@@ -69,7 +69,7 @@ pub(crate) struct Arguments {
     /// Do not flood sockets on a veth pair, even as root.
     #[arg(long)]
     no_kernel: bool,
-    /// As root, flood only the kernel's own UDP socket, without and with `evenkeel guard`.
+    /// As root, flood the kernel's socket alone, without and with guard.
     #[arg(long, conflicts_with_all = ["architectures", "on", "queues", "no_kernel"])]
     guard: bool,
     /// Write the page with the curves to FILE.
