@@ -69,7 +69,7 @@ pub(crate) struct Arguments {
     /// Do not flood sockets on a veth pair, even as root.
     #[arg(long)]
     no_kernel: bool,
-    /// As root, flood the kernel's socket alone, without and with guard.
+    /// As root, show the guard alone, at the kernel's own socket.
     #[arg(long, conflicts_with_all = ["architectures", "on", "queues", "no_kernel"])]
     guard: bool,
     /// Write the page with the curves to FILE.
