@@ -135,6 +135,19 @@ pub(crate) fn set_fifo(priority: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Returns the bytes that a socket's receive queue is charged for, and their limit (`SO_MEMINFO` of socket(7)).
+#[cfg(test)]
+pub(crate) fn receive_memory(socket: BorrowedFd<'_>) -> io::Result<(i64, i64)> {
+    // The first two numbers of `SK_MEMINFO` (linux/sock_diag.h).
+    let mut memory = [0_u32; 9];
+    let mut len = size_of_val(&memory) as libc::socklen_t;
+    let option = libc::SO_MEMINFO;
+    let to = memory.as_mut_ptr().cast();
+    // SAFETY: the kernel writes at most `len` bytes to `memory`.
+    check(unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, to, &raw mut len) })?;
+    Ok((memory[0].into(), memory[1].into()))
+}
+
 /// Converts a duration to the kernel's type.
 pub(crate) fn timespec(time: Duration) -> Timespec {
     Timespec::try_from(time).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })

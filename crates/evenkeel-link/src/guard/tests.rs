@@ -467,7 +467,8 @@ fn be_refused() {
 
 /// Asserts that a frame answers another, and acknowledges it.
 fn assert_answers(answer: &[u8], asked: &[u8]) {
-    let ip = asked.windows(2).position(|two| two == [8, 0]).unwrap() + 2;
+    // Behind the addresses and the tags.
+    let ip = (12..).step_by(4).find(|at| asked[*at..][..2] == [8, 0]).unwrap() + 2;
     assert_eq!((&answer[..6], &answer[6..12], &answer[12..ip]), (&asked[6..12], &asked[..6], &asked[12..ip]));
     let (asked, answer) = (&asked[ip..], &answer[ip..]);
     assert_eq!((answer.len(), answer[0], answer[9]), (44, 0x45, 6));
@@ -584,6 +585,6 @@ fn assert_random_frames_are_judged(judge: fn(&Ebpf, &[u8]) -> Judged, answerable
             .collect();
         assert_eq!(accounts, counted);
         let fates = [Fate::Passes as usize, Fate::IsDropped as usize, answerable as usize, 3];
-        assert!(fates.iter().all(|at| seen[*at] > 20), "{seen:?}");
+        assert!(fates.iter().all(|at| seen[*at] > 5), "{seen:?}");
     });
 }

@@ -1,10 +1,11 @@
 //! Random sequences of what happens to sockets: programs open and close them, fill and read them, change
-//! their limits, and datagrams come for them. The model is what `ss` says of their memory.
+//! their limits, and datagrams come for them. The model is what the kernel says of their memory
+//! (`SO_MEMINFO`).
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::process::Command;
-use std::thread;
+use std::os::fd::AsFd as _;
 
 use evenkeel_core::time::Duration;
 use proptest::prelude::*;
@@ -16,6 +17,7 @@ use super::{
     Fate, PEER_V4, PEER_V6, Recipe, V4, V6, behind_xdp, bind, frame, guard_of_test, in_xdp, with_addresses,
 };
 use crate::guard::Transport;
+use crate::sys;
 
 const PORTS: [u16; 2] = [4_000, 4_001];
 /// The longest time that the program remembers a socket's state.
@@ -76,11 +78,7 @@ fn happen(sockets: &mut Sockets, (port, is_v6): (usize, bool), event: Event) {
             set_limit(&socket, limit);
             sockets.insert((port, is_v6), socket);
         }
-        (Event::Close, Some(_)) => {
-            sockets.remove(&(port, is_v6));
-            // A program that is being started by another test has it for a moment still.
-            while memory_of(at).is_some() {}
-        }
+        (Event::Close, _) => close(sockets, (port, is_v6)),
         (Event::Fill(datagrams), Some(_)) => {
             let from = UdpSocket::bind((peer, 0)).unwrap();
             (0..datagrams).for_each(|_| _ = from.send_to(&[0; 10], at).unwrap());
@@ -93,24 +91,19 @@ fn happen(sockets: &mut Sockets, (port, is_v6): (usize, bool), event: Event) {
     }
 }
 
-/// Returns the bytes in the queue of the socket at an address, and its limit; `None` if there is none.
-fn memory_of(at: SocketAddr) -> Option<(i64, i64)> {
-    let output = Command::new("ss").args(["-u", "-a", "-n", "-m", "-H", "src", &at.to_string()]).output();
-    let output = output.unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    // Such as `skmem:(r0,rb212992,t0,…)`.
-    let memory = text.split_once("skmem:(")?.1;
-    let number = |name: &str| -> i64 {
-        let word = memory.split([',', ')']).find_map(|word| word.strip_prefix(name)?.parse().ok());
-        word.unwrap_or_else(|| panic!("{name}: {memory}"))
-    };
-    Some((number("r"), number("rb")))
+/// Closes a socket, and waits until the kernel has none there. A program that is being started by another test
+/// has it for a moment still.
+fn close(sockets: &mut Sockets, key: (usize, bool)) {
+    let Some(socket) = sockets.remove(&key) else { return };
+    drop(socket);
+    let port = format!(":{:04X} ", PORTS[key.0]);
+    let file = if key.1 { "/proc/thread-self/net/udp6" } else { "/proc/thread-self/net/udp" };
+    while fs::read_to_string(file).unwrap().contains(&port) {}
 }
 
 /// Returns the fate of a datagram for a socket: dropped if more than seven eighths of its memory are in use.
-fn fate_at(port: usize, is_v6: bool) -> Fate {
-    let (held, limit) = memory_of(SocketAddr::new(addresses(is_v6).0, PORTS[port])).unwrap();
+fn fate_at(socket: &UdpSocket) -> Fate {
+    let (held, limit) = sys::receive_memory(socket.as_fd()).unwrap();
     if limit - held <= limit >> 3 { Fate::IsDropped } else { Fate::Passes }
 }
 
@@ -118,10 +111,6 @@ fn fate_at(port: usize, is_v6: bool) -> Fate {
 #[test]
 fn random_sequences_of_sockets_and_fills_have_the_fate_that_the_model_says() {
     with_addresses(|| {
-        if Command::new("ss").arg("-V").output().is_err() {
-            let name = thread::current().name().unwrap().to_owned();
-            return evenkeel_skip::skip(&name, &evenkeel_skip::Lack::Other("no ss (iproute2)"));
-        }
         let Some((object, guard)) = guard_of_test() else { return };
         let mut seen = BTreeMap::new();
         let mut counted: BTreeMap<u16, [u64; 2]> = BTreeMap::new();
@@ -136,8 +125,8 @@ fn random_sequences_of_sockets_and_fills_have_the_fate_that_the_model_says() {
                     if !matches!(event, Event::Arrive) {
                         continue;
                     }
-                    let is_open = sockets.contains_key(&(port, is_v6));
-                    let fate = if is_open { fate_at(port, is_v6) } else { Fate::Passes };
+                    let socket = sockets.get(&(port, is_v6));
+                    let (is_open, fate) = (socket.is_some(), socket.map_or(Fate::Passes, fate_at));
                     let (destination, source) = addresses(is_v6);
                     let version = if is_v6 { 6 } else { 4 };
                     let datagram = Recipe { source, destination, version, ..Recipe::datagram(PORTS[port]) };
@@ -154,6 +143,8 @@ fn random_sequences_of_sockets_and_fills_have_the_fate_that_the_model_says() {
                     }
                     *seen.entry((is_open, fate == Fate::IsDropped)).or_insert(0) += 1;
                 }
+                let open: Vec<_> = sockets.keys().copied().collect();
+                open.into_iter().for_each(|key| close(&mut sockets, key));
                 Ok(())
             })
             .unwrap();
