@@ -135,7 +135,7 @@ pub(crate) fn set_fifo(priority: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Returns the bytes that a socket's receive queue is charged for, and their limit (`SO_MEMINFO` of socket(7)).
+/// Returns the bytes that a socket's receive queue is charged for, and their limit (`SO_MEMINFO`, socket(7)).
 #[cfg(test)]
 pub(crate) fn receive_memory(socket: BorrowedFd<'_>) -> io::Result<(i64, i64)> {
     // The first two numbers of `SK_MEMINFO` (linux/sock_diag.h).

@@ -91,8 +91,8 @@ fn happen(sockets: &mut Sockets, (port, is_v6): (usize, bool), event: Event) {
     }
 }
 
-/// Closes a socket, and waits until the kernel has none there. A program that is being started by another test
-/// has it for a moment still.
+/// Closes a socket, and waits until the kernel has none there. A program that is being started by another
+/// test has it for a moment still.
 fn close(sockets: &mut Sockets, key: (usize, bool)) {
     let Some(socket) = sockets.remove(&key) else { return };
     drop(socket);
