@@ -94,7 +94,7 @@ impl Attached {
             behind: guard.behind().map(str::to_owned).collect(),
             dry_run: self.is_dry_run,
             threads: self.threads().map(|threads| threads.account()),
-            ..Guarded::of(&guard.ports()?)
+            ..Guarded::of(&guard.accounts()?)
         })
     }
 }

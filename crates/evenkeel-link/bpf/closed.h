@@ -1,6 +1,7 @@
 /*
  * Ports without a socket. The kernel refuses what comes for them, after all its work. Once it has been seen to, it is let
- * do so only so often. What it forwards (DNAT) finds no socket here either, but is not refused, and so never limited.
+ * do so only so often (limits.h). What it forwards (DNAT) finds no socket here either, but is not refused, and so never
+ * limited.
  */
 
 struct net;
@@ -13,15 +14,17 @@ struct net_device {
 	possible_net_t nd_net;
 } KERNEL;
 
-/* Why the kernel has dropped a packet. The number is the running kernel's. */
-enum skb_drop_reason { SKB_DROP_REASON_NO_SOCKET = 3 };
+/* Why the kernel has dropped a packet. The numbers are the running kernel's. */
+enum skb_drop_reason {
+	SKB_DROP_REASON_NO_SOCKET = 3,
+	SKB_DROP_REASON_TCP_FLAGS = 30, /* among others: a listener has no use for the segment */
+	SKB_DROP_REASON_TCP_RESET = 45,
+};
 /* The question about an enumerator for its value. */
 enum { ENUMERATOR_VALUE = 1 };
 
 /* What is remembered as refused is forgotten after 16 s, in units of 2^20 ns. */
 enum { REMEMBERED = 16000, UNIT_SHIFT = 20 };
-/* For all ports without a socket: so many refusals a second on each processor, and so many at once. */
-enum { REFUSAL_NANOS = 1000000, REFUSALS_AT_ONCE = 50 };
 enum { REFUSED = 65536 };
 
 /*
@@ -35,13 +38,38 @@ struct {
 	u64 *value;
 } refused SEC(".maps");
 
-/* By protocol: the time up to which refusals are spent. */
+/* So many refused segments within a tenth of a second are a flood of strays (strays.h), for a second. */
+enum { STRAYS_OF_FLOOD = 1000, STRAY_WINDOW = 100000000, STRAY_HOLD = 1000000000 };
+
+struct stray_flood {
+	u64 window; /* when counting began */
+	u64 refused;
+	u64 until;
+};
+
 struct {
-	UINT(type, PERCPU_ARRAY);
-	UINT(max_entries, 2);
+	UINT(type, ARRAY);
+	UINT(max_entries, 1);
 	u32 *key;
-	u64 *value;
-} refusals SEC(".maps");
+	struct stray_flood *value;
+} stray_flood SEC(".maps");
+
+/* Counts a segment that the kernel has refused. Processors that count at once may lose some. */
+INLINE void note_refused_segment(u64 now)
+{
+	u32 zero = 0;
+	struct stray_flood *flood = lookup(&stray_flood, &zero);
+
+	if (!flood)
+		return;
+	if (now - flood->window > STRAY_WINDOW) {
+		flood->window = now;
+		flood->refused = 0;
+	}
+	flood->refused++;
+	if (flood->refused >= STRAYS_OF_FLOOD)
+		flood->until = now + STRAY_HOLD;
+}
 
 /* A place where packets are refused. */
 struct refusal {
@@ -96,28 +124,28 @@ INLINE struct net_device *device_of(const struct hook *hook)
 	return device;
 }
 
-/* Decides about a packet for an address of this machine, which finds no socket. All such ports have one account. */
-INLINE enum fate fate_without_socket(const struct hook *hook, struct packet *packet, u64 now)
+/* Returns whether the kernel has refused packets for the place of this one. */
+INLINE int is_refused(const struct hook *hook, const struct packet *packet, u64 now)
 {
 	struct refusal place = { .port = packet->port, .protocol = packet->protocol };
-	u32 sum, bucket = packet->protocol == TCP;
-	u64 *record, *spent;
+	u64 *record;
+	u32 sum;
 
 	place.namespace = namespace_of(device_of(hook));
 	__builtin_memcpy(place.destination, packet->tuple.destination, sizeof place.destination);
-	packet->port = 0;
 	record = record_of(&place, &sum);
-	if (!record || *record >> 32 != sum || units(now) - (u32)*record > REMEMBERED)
+	return record && *record >> 32 == sum && units(now) - (u32)*record <= REMEMBERED;
+}
+
+/* Decides about a packet for an address of this machine, which finds no socket. All such ports have one account. */
+INLINE enum fate fate_without_socket(const struct hook *hook, struct packet *packet, u64 now)
+{
+	int refused = is_refused(hook, packet, now);
+
+	packet->port = 0;
+	if (!refused)
 		return PASSED;
-	spent = lookup(&refusals, &bucket);
-	if (!spent)
-		return PASSED;
-	if (*spent + (u64)REFUSAL_NANOS * REFUSALS_AT_ONCE < now)
-		*spent = now - (u64)REFUSAL_NANOS * REFUSALS_AT_ONCE;
-	if (*spent >= now)
-		return DROPPED;
-	*spent += REFUSAL_NANOS;
-	return PASSED;
+	return fate_within(packet->protocol == TCP ? TCP_CLOSED : UDP_CLOSED, now);
 }
 
 /* The arguments of the tracepoint `kfree_skb`. */
@@ -127,17 +155,40 @@ struct freed {
 	u64 reason;
 };
 
+struct dst_entry {
+	struct net_device *dev;
+} KERNEL;
+
+/* The lowest bit of a packet's reference to its route says that it is not counted (`SKB_DST_NOREF`). */
+enum { NOT_COUNTED = 1 };
+
+/* Returns a device of the namespace that a packet is in: the one that it came by, or that of its route. */
+INLINE struct net_device *device_near(struct sk_buff *skb)
+{
+	struct net_device *device = 0;
+	struct dst_entry *route;
+	u64 reference = 0;
+
+	/* TCP takes it away before it looks at a listener's packets. */
+	read_kernel(&device, sizeof device, __builtin_preserve_access_index(&skb->dev));
+	if (device)
+		return device;
+	read_kernel(&reference, sizeof reference, __builtin_preserve_access_index(&skb->_skb_refdst));
+	route = (void *)(reference & ~(u64)NOT_COUNTED);
+	read_kernel(&device, sizeof device, __builtin_preserve_access_index(&route->dev));
+	return device;
+}
+
 /* Reads from a packet where it was to go. Returns whether it is one of UDP or TCP. */
 INLINE int read_place(struct sk_buff *skb, struct refusal *place)
 {
 	u8 ip[V6_LEN] = {}, *head = 0;
 	u16 network = 0, transport = 0, port = 0;
-	struct net_device *device = 0;
+	struct net_device *device = device_near(skb);
 
 	read_kernel(&head, sizeof head, __builtin_preserve_access_index(&skb->head));
 	read_kernel(&network, sizeof network, __builtin_preserve_access_index(&skb->network_header));
 	read_kernel(&transport, sizeof transport, __builtin_preserve_access_index(&skb->transport_header));
-	read_kernel(&device, sizeof device, __builtin_preserve_access_index(&skb->dev));
 	if (!device || read_kernel(ip, sizeof ip, head + network))
 		return 0;
 	if (ip[0] >> 4 == 4) {
@@ -153,21 +204,29 @@ INLINE int read_place(struct sk_buff *skb, struct refusal *place)
 	return place->protocol == UDP || place->protocol == TCP;
 }
 
-/* Remembers where the kernel has refused a packet, because there is no socket. */
+/* Returns whether the reason for which a packet was dropped is that nobody has a use for it. */
+INLINE int is_refusal(u64 reason)
+{
+#define IS(name) (reason == __builtin_preserve_enum_value(*(enum skb_drop_reason *)name, ENUMERATOR_VALUE))
+	return IS(SKB_DROP_REASON_NO_SOCKET) || IS(SKB_DROP_REASON_TCP_FLAGS) || IS(SKB_DROP_REASON_TCP_RESET);
+#undef IS
+}
+
+/* Remembers where the kernel has refused a packet, because there is no socket, or only a listener. */
 SEC("raw_tp/kfree_skb")
 int remember(struct freed *freed)
 {
 	struct refusal place = {};
-	u64 *record;
+	u64 *record, now;
 	u32 sum;
 
-	if (freed->reason !=
-	    __builtin_preserve_enum_value(*(enum skb_drop_reason *)SKB_DROP_REASON_NO_SOCKET, ENUMERATOR_VALUE))
+	if (!is_refusal(freed->reason) || !read_place(freed->skb, &place))
 		return 0;
-	if (!read_place(freed->skb, &place))
-		return 0;
+	now = monotonic();
 	record = record_of(&place, &sum);
 	if (record)
-		*record = (u64)sum << 32 | units(monotonic());
+		*record = (u64)sum << 32 | units(now);
+	if (place.protocol == TCP)
+		note_refused_segment(now);
 	return 0;
 }

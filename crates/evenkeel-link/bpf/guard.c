@@ -4,9 +4,10 @@
  *
  * A datagram for a socket whose queue is full is dropped here, before the kernel has made a packet of it
  * (datagrams.h). A SYN for a listener whose queue of SYNs is full is answered here (listeners.h). Packets for
- * ports without a socket are let through as often as the kernel is to refuse them (closed.h). All else goes on untouched:
- * segments of connections, fragments, IP options, groups and broadcasts, and tunnels. README.md of this directory
- * describes how to compile it.
+ * ports without a socket are let through as often as the kernel is to refuse them (closed.h), and so are segments of no
+ * connection (strays.h), and requests for an echo as often as it is to answer. All else goes on untouched: segments of
+ * connections, fragments, IP options, groups and broadcasts, and tunnels. README.md of this directory describes how to
+ * compile it.
  */
 
 #include "kernel.h"
@@ -66,7 +67,8 @@ static long (*const read_kernel)(void *to, u32 len, const void *from) = (void *)
 static long (*const release)(struct bpf_sock *sock) = (void *)86;
 static long (*const pull)(struct __sk_buff *skb, u32 len) = (void *)39;
 
-enum { TCP = 6, UDP = 17, ETHERNET_LEN = 14, TAG_LEN = 4, V4_LEN = 20, V6_LEN = 40, UDP_LEN = 8, TCP_LEN = 20 };
+enum { ICMP = 1, TCP = 6, UDP = 17, ICMPV6 = 58 };
+enum { ETHERNET_LEN = 14, TAG_LEN = 4, V4_LEN = 20, V6_LEN = 40, UDP_LEN = 8, TCP_LEN = 20 };
 /* The time to live of what is sent here, which is Linux's default. */
 enum { HOPS = 64 };
 enum { CURRENT_NAMESPACE = -1 };
@@ -113,7 +115,7 @@ struct account {
 
 /*
  * By protocol and port, in host byte order: datagrams for sockets and SYNs for listeners that were found there. At
- * port 0: those for all ports without one.
+ * port 0: those for all ports without one. By a number beyond those of protocols: what else is limited.
  */
 struct {
 	UINT(type, PERCPU_HASH);
@@ -134,9 +136,10 @@ struct {
 /* A packet to a unicast address. */
 struct packet {
 	struct tuple_v6 tuple; /* of IPv4, addresses are in the first words, and the others are zero */
-	u32 port, is_v6, protocol;
+	u32 port, is_v6;
+	u32 protocol; /* or what else it is counted as */
 	u32 ip_at, transport_at; /* where in the frame the headers are */
-	u32 segment_len;	 /* of TCP: the length of the header */
+	u32 segment_len, flags;	 /* of TCP: the length of the header, and what kind of segment it is */
 };
 
 /* One of the programs, and its frame. Its address goes nowhere, so that the compiler sees which program it is. */
@@ -179,15 +182,28 @@ struct xdp_buff {
 
 struct sk_buff {
 	struct net_device *dev;
+	u64 _skb_refdst;
 	u8 *head;
 	u16 transport_header, network_header;
 	u32 truesize; /* the memory that is charged for it */
 } KERNEL;
 
+/* Has a packet counted under what is limited, and not under a port. */
+enum { OTHER_THAN_PORTS = 256 };
+
+#include "limits.h"
+
+INLINE void account_as(struct packet *packet, enum limit limit)
+{
+	packet->protocol = OTHER_THAN_PORTS + limit;
+	packet->port = 0;
+}
+
 #include "closed.h"
 #include "backlogs.h"
 #include "datagrams.h"
 #include "listeners.h"
+#include "strays.h"
 
 /* Parses the header of IP. Returns where the transport's is, or 0 if the packet is not to be judged here. */
 INLINE const u8 *parse_ip(const u8 *at, const u8 *end, u16 type, struct packet *packet)
@@ -214,7 +230,15 @@ INLINE const u8 *parse_ip(const u8 *at, const u8 *end, u16 type, struct packet *
 	return at + V6_LEN;
 }
 
-/* Parses a frame. Returns whether it holds a whole datagram, or a SYN, that is to be judged here. */
+/* Returns whether a packet of ICMP wants an echo. */
+INLINE int wants_echo(const struct packet *packet, const u8 *message)
+{
+	if (packet->is_v6)
+		return packet->protocol == ICMPV6 && message[0] == 128;
+	return packet->protocol == ICMP && message[0] == 8;
+}
+
+/* Parses a frame. Returns whether it holds a packet that is to be judged here, and is no part of one. */
 INLINE int parse(const u8 *frame, const u8 *end, struct packet *packet)
 {
 	const u8 *at = frame + ETHERNET_LEN, *transport;
@@ -233,9 +257,13 @@ INLINE int parse(const u8 *frame, const u8 *end, struct packet *packet)
 	if (!transport || transport + UDP_LEN > end)
 		return 0;
 	if (packet->protocol == TCP) {
-		if (transport + TCP_LEN > end || (transport[13] & KIND) != SYN)
+		if (transport + TCP_LEN > end)
 			return 0;
 		packet->segment_len = transport[12] >> 4 << 2;
+		packet->flags = transport[13] & KIND;
+	} else if (wants_echo(packet, transport)) {
+		account_as(packet, ECHOES);
+		return 1;
 	} else if (packet->protocol != UDP) {
 		return 0;
 	}
@@ -310,8 +338,12 @@ INLINE enum fate judge(const struct hook *hook, struct packet *packet, u32 *cook
 	now = monotonic();
 	if (packet->protocol == UDP)
 		fate = fate_of_datagram(hook, packet, now);
-	else
+	else if (packet->protocol != TCP)
+		fate = is_ours(packet) ? fate_within(ECHOES, now) : UNKNOWN;
+	else if (packet->flags == SYN)
 		fate = fate_of_syn(hook, packet, now, cookie);
+	else
+		fate = fate_of_segment(hook, packet, now);
 	fate = count(packet, fate);
 	return set->counts_only ? PASSED : fate;
 }

@@ -3,7 +3,7 @@
 //! The program is `bpf/guard.c`. It looks at the queue of the socket that a datagram is for, and drops the
 //! datagram in front of the kernel's stack if the queue has no room. It answers SYNs for a listener whose
 //! queue of SYNs is full with the kernel's cookies, and limits what the kernel refuses because there is no
-//! socket. Everything else is the kernel's.
+//! socket or connection, and requests for an echo. Everything else is the kernel's.
 
 use core::fmt;
 use std::collections::BTreeSet;
@@ -68,20 +68,44 @@ pub struct GuardOptions {
     pub counts_only: bool,
 }
 
-/// The account of the datagrams or SYNs for a guarded port, since the guard was attached.
+/// An account of packets that the guard has judged, since it was attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GuardedPort {
-    /// Whose port it is.
-    pub transport: Transport,
-    /// The port; 0 stands for all ports without a socket or listener.
-    pub port: u16,
+pub struct GuardAccount {
+    /// The packets that it is of.
+    pub of: Judged,
     /// Packets that the kernel got.
     pub passed: u64,
-    /// Packets that were dropped: because a socket's queue or a listener's queue of connections was full; of
-    /// ports without a socket because the kernel was to refuse no more.
+    /// Packets that were dropped: because a socket's queue or a listener's queue of connections was full, or
+    /// because what is [limited](Judged) was spent.
     pub dropped: u64,
     /// SYNs that were answered by a cookie, because a listener's queue of SYNs was full.
     pub answered: u64,
+}
+
+/// The packets that have an account of their own. All but those for a port are limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Judged {
+    /// Datagrams for the sockets, or SYNs for the listeners, at a port.
+    Port(Transport, u16),
+    /// Datagrams, or SYNs, for all ports without one.
+    Closed(Transport),
+    /// Segments of TCP that belong to no connection, while there are many.
+    Strays,
+    /// Requests for an echo (ping).
+    Echoes,
+}
+
+impl Judged {
+    /// Returns what a key of the program's map of accounts stands for.
+    fn of(key: u32) -> Self {
+        // `OTHER_THAN_PORTS` and `enum limit` in the program's source.
+        match (key >> 16, key as u16) {
+            (258, _) => Self::Strays,
+            (259, _) => Self::Echoes,
+            (protocol, 0) => Self::Closed(Transport::of(protocol)),
+            (protocol, port) => Self::Port(Transport::of(protocol), port),
+        }
+    }
 }
 
 /// The protocol that a port belongs to.
@@ -340,26 +364,24 @@ impl Guard {
         Ok([0, 1].map(|at| by_cpu.iter().filter_map(|counts| counts.get(at)).sum()))
     }
 
-    /// Returns the accounts of all ports at which datagrams for sockets or SYNs have come, by transport and
-    /// port.
+    /// Returns the accounts of all packets that have come, of ports first.
     ///
     /// # Errors
     /// None that a caller can expect.
-    pub fn ports(&self) -> Result<Vec<GuardedPort>, LinkError> {
-        let mut ports = Vec::new();
+    pub fn accounts(&self) -> Result<Vec<GuardAccount>, LinkError> {
+        let mut accounts = Vec::new();
         for account in self.accounts.iter() {
             let (key, by_cpu) = account.map_err(|error| error_of("read the guard's accounts", error))?;
             let sum = |at: usize| by_cpu.iter().filter_map(|counts| counts.get(at)).sum();
-            ports.push(GuardedPort {
-                transport: Transport::of(key >> 16),
-                port: key as u16,
+            accounts.push(GuardAccount {
+                of: Judged::of(key),
                 passed: sum(0),
                 dropped: sum(1),
                 answered: sum(2),
             });
         }
-        ports.sort_unstable_by_key(|account| (account.transport, account.port));
-        Ok(ports)
+        accounts.sort_unstable_by_key(|account| account.of);
+        Ok(accounts)
     }
 }
 

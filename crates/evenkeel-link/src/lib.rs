@@ -110,7 +110,7 @@ pub use device_facts::{DeviceFacts, XdpProgram};
 pub use error::LinkError;
 pub use eventfd::EventFd;
 pub use flood::{Flood, FloodProgress};
-pub use guard::{Guard, GuardOptions, GuardedPort, Transport};
+pub use guard::{Guard, GuardAccount, GuardOptions, Judged, Transport};
 pub use hangup::hangup_events;
 pub use hardware::{Address, hardware_address};
 pub use interrupting::{SignalTimer, TimerFd};

@@ -141,8 +141,8 @@ pub mod device {
 pub mod kernel {
     pub use crate::kernel::{FollowError, FollowedTables, KernelReport, addresses_on, sharing};
     pub use evenkeel_link::{
-        Accepted, Beneath, Connections, Guard, GuardOptions, GuardedPort, Happened, NapiThreads, Transport,
-        WaitBy, allow_descriptors, enter_new_network, have_own_descriptors, send_in_segments,
+        Accepted, Beneath, Connections, Guard, GuardAccount, GuardOptions, Happened, Judged, NapiThreads,
+        Transport, WaitBy, allow_descriptors, enter_new_network, have_own_descriptors, send_in_segments,
         set_congestion_control,
     };
 }

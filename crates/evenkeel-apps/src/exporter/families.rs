@@ -194,8 +194,8 @@ families! {
         "Whether the kernel answers all SYNs of the interface, because the guard's would not leave: 1 or 0.";
     GUARD_PACKETS = "guard_packets": Counter of Guard by ["protocol", "port", "verdict"],
         "Datagrams and SYNs for guarded ports that passed, were dropped, or were answered by a cookie.";
-    GUARD_CLOSED = "guard_closed_port_packets": Counter of Guard by ["protocol", "verdict"],
-        "Datagrams and SYNs for ports without a socket that passed or were dropped.";
+    GUARD_LIMITED = "guard_limited_packets": Counter of Guard by ["kind", "verdict"],
+        "Packets of a kind that the kernel gets only so often, that passed or were dropped.";
     GUARD_LOWERED = "guard_lowered_seconds": Counter of Guard by [],
         "Time during which sockets were flooded, and the interface's threads had less weight.";
     GUARD_OMITTED = "guard_omitted_ports": Gauge of Guard by [],

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use evenkeel::metrics::{
-    ClosedPorts, CpuTimes, Guarded, Interface, Listener, PortAccount, Snapshot, Socket, Tcp, ThreadShare,
+    CpuTimes, Guarded, Interface, LimitedAccount, Listener, PortAccount, Snapshot, Socket, Tcp, ThreadShare,
 };
 use evenkeel::raw::tcp::counters::Counter;
 use evenkeel::raw::time::Duration;
@@ -259,9 +259,9 @@ impl Place<'_> {
                 self.put(&of::GUARD_PACKETS, &[protocol.name(), &port, verdict], packets);
             }
         }
-        for &ClosedPorts { protocol, passed, dropped } in &guard.closed_ports {
-            self.put(&of::GUARD_CLOSED, &[protocol.name(), "passed"], passed);
-            self.put(&of::GUARD_CLOSED, &[protocol.name(), "dropped"], dropped);
+        for &LimitedAccount { kind, passed, dropped } in &guard.limited {
+            self.put(&of::GUARD_LIMITED, &[kind.name(), "passed"], passed);
+            self.put(&of::GUARD_LIMITED, &[kind.name(), "dropped"], dropped);
         }
         if let Some(ThreadShare { lowered_seconds, .. }) = guard.threads {
             self.put(&of::GUARD_LOWERED, &[], lowered_seconds);

@@ -68,8 +68,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use evenkeel::metrics::{
-        ClosedPorts, Device, Dropped, Guarded, Interface, KernelDrops, Listener, PortAccount, Process,
-        Protocol, Published, Snapshot, Socket, ThreadShare, Unreadable,
+        Device, Dropped, Guarded, Interface, KernelDrops, Limited, LimitedAccount, Listener, PortAccount,
+        Process, Protocol, Published, Snapshot, Socket, ThreadShare, Unreadable,
     };
     use evenkeel::raw::time::Duration;
 
@@ -130,7 +130,7 @@ mod tests {
             dry_run: true,
             ports: vec![port(53, 9)],
             threads: Some(ThreadShare { percent: 10, lowered_seconds: 0.5 }),
-            closed_ports: vec![ClosedPorts { protocol: Protocol::Tcp, passed: 2, dropped: 3 }],
+            limited: vec![LimitedAccount { kind: Limited::TcpClosed, passed: 2, dropped: 3 }],
             ..Guarded::default()
         }
     }

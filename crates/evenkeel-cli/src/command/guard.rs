@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel::metrics::{ClosedPorts, Guarded, PortAccount, ThreadShare};
+use evenkeel::metrics::{Guarded, LimitedAccount, PortAccount, ThreadShare};
 use evenkeel::raw::kernel::{Guard, GuardOptions};
 use evenkeel::raw::privilege::CapabilitySet;
 use evenkeel_apps::guard::{self, GuardError};
@@ -70,7 +70,8 @@ pub(crate) const GUIDE: Guide = Guide {
             heading: "Interfaces",
             blocks: &[Block::Text(
                 "It needs root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON) and /sys/kernel/btf/vmlinux. Behind \
-             another XDP program, from Linux 6.6 on, it answers no SYNs. Segments of connections, \
+             another XDP program, from Linux 6.6 on, it answers no SYNs. What the kernel would only refuse \
+             (closed ports, segments of no connection) and requests for an echo are limited. Connections, \
              fragments, IP options, groups, tunnels, and what is for other machines go on to the kernel.",
             )],
         },
@@ -198,7 +199,7 @@ const LISTED: usize = 20;
 
 /// Returns the account as text: the ports with most drops first.
 pub(super) fn describe(guarded: &Guarded) -> String {
-    let Guarded { seconds, dry_run, passed, dropped, answered, ports, closed_ports, threads, .. } = guarded;
+    let Guarded { seconds, dry_run, passed, dropped, answered, ports, limited, threads, .. } = guarded;
     let would = if *dry_run { "would have been: " } else { "" };
     let mut text = format!(
         "{would}{} dropped, {} SYNs answered, {} passed in {} s\n",
@@ -216,8 +217,8 @@ pub(super) fn describe(guarded: &Guarded) -> String {
     if ports.len() > LISTED {
         text.push_str(&format!("  and {} other ports\n", ports.len() - LISTED));
     }
-    for ClosedPorts { protocol, passed, dropped } in closed_ports {
-        text.push_str(&row(&format!("{}, closed", protocol.name()), *dropped, 0, *passed));
+    for LimitedAccount { kind, passed, dropped } in limited {
+        text.push_str(&row(kind.label(), *dropped, 0, *passed));
     }
     if let Some(ThreadShare { percent, lowered_seconds }) = threads {
         let seconds = three_digits(*lowered_seconds);

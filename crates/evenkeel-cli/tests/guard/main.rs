@@ -6,6 +6,7 @@ mod behind;
 mod common;
 mod faults;
 mod figures;
+mod limits;
 mod tcp;
 mod threads;
 
@@ -144,8 +145,13 @@ fn account_of(report: &Value, protocol: &str, port: u16) -> [u64; 3] {
 
 /// Returns how many packets for ports without a socket passed, and how many were dropped.
 fn closed(report: &Value, protocol: &str) -> [u64; 2] {
-    let of_protocol = |account: &&Value| account["protocol"] == protocol;
-    let Some(account) = report["closed_ports"].as_array().unwrap().iter().find(of_protocol) else {
+    limited(report, &format!("{protocol}_closed"))
+}
+
+/// Returns how many packets of a kind that is limited passed, and how many were dropped.
+fn limited(report: &Value, kind: &str) -> [u64; 2] {
+    let Some(account) = report["limited"].as_array().unwrap().iter().find(|account| account["kind"] == kind)
+    else {
         return [0; 2];
     };
     ["passed", "dropped"].map(|what| account[what].as_u64().unwrap())

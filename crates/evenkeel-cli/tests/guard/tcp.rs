@@ -48,6 +48,12 @@ pub(crate) fn serve(listener: TcpListener, connections: u64) -> thread::JoinHand
 impl Bench {
     /// Sends SYNs from many addresses that are behind the other end, and that nobody has.
     pub(crate) fn send_syns(&self, port: u16, count: u64) {
+        self.send_packets(count, move |number| syn(number, port));
+    }
+
+    /// Sends packets from many addresses that are behind the other end, and that nobody has. The protocol of
+    /// each is made of its number, and what is behind the header of IP, with a place for the checksum.
+    pub(crate) fn send_packets(&self, count: u64, make: impl Fn(u64) -> Upper + Send + 'static) {
         let hardware = hardware();
         let mut bytes = hardware.split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap());
         let hardware = [(); 6].map(|()| bytes.next().unwrap());
@@ -57,7 +63,7 @@ impl Bench {
             let mut device = Packet::open("gd1", &options).unwrap();
             let mut pool = Pool::new(64);
             for number in 0..count {
-                let frame = syn(hardware, is_v6, number, port);
+                let frame = frame(hardware, is_v6, number, make(number));
                 let mut frames = pool.take_copy(&frame).into_iter().collect();
                 while device.transmit(&mut frames, &mut pool) == 0 {
                     thread::yield_now();
@@ -119,30 +125,46 @@ fn checksum(sum: u32) -> [u8; 2] {
     (!((folded & 0xffff) + (folded >> 16)) as u16).to_be_bytes()
 }
 
-/// Returns a frame with a SYN that offers a maximum segment size. Address and port depend on its number.
-fn syn(hardware: [u8; 6], is_v6: bool, number: u64, port: u16) -> Vec<u8> {
-    let host = 1 + (number % 250) as u8;
+/// The protocol of a packet, what it carries, and where in that the checksum is.
+pub(crate) type Upper = (u8, Vec<u8>, usize);
+
+/// Returns a segment without data, from the port that belongs to its number.
+pub(crate) fn segment(number: u64, port: u16, flags: u8, options: &[u8]) -> Upper {
     let from_port = 1_024 + (number / 250) as u16;
     let mut segment = [from_port.to_be_bytes(), port.to_be_bytes()].concat();
     segment.extend((number as u32 ^ 0x5a5a_5a5a).to_be_bytes());
-    segment.extend([0, 0, 0, 0, 0x60, 2, 0xff, 0xff, 0, 0, 0, 0, 2, 4, 5, 0xb4]);
+    segment.extend([0, 0, 0, 0, 5 + options.len() as u8 / 4 << 4, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    segment.extend(options);
+    (6, segment, 16)
+}
+
+/// Returns a SYN that offers a maximum segment size.
+fn syn(number: u64, port: u16) -> Upper {
+    segment(number, port, 2, &[2, 4, 5, 0xb4])
+}
+
+/// Returns a frame with a packet from the address that belongs to its number.
+fn frame(hardware: [u8; 6], is_v6: bool, number: u64, (protocol, mut body, sum_at): Upper) -> Vec<u8> {
+    let host = 1 + (number % 250) as u8;
     let (kind, mut header, addresses) = if is_v6 {
         let from = [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host];
         let to = [0xfd, 0, 0, 0x78, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-        ([0x86, 0xdd], vec![0x60, 0, 0, 0, 0, segment.len() as u8, 6, 64], [from, to].concat())
+        ([0x86, 0xdd], vec![0x60, 0, 0, 0, 0, body.len() as u8, protocol, 64], [from, to].concat())
     } else {
         let addresses = vec![198, 51, 100, host, 10, 78, 0, 1];
-        let header = vec![0x45, 0, 0, 20 + segment.len() as u8, 0, 0, 0x40, 0, 64, 6, 0, 0];
+        let header = vec![0x45, 0, 0, 20 + body.len() as u8, 0, 0, 0x40, 0, 64, protocol, 0, 0];
         ([8, 0], header, addresses)
     };
-    let of_segment = checksum(sum(&addresses) + 6 + segment.len() as u32 + sum(&segment));
-    segment[16..18].copy_from_slice(&of_segment);
+    // That of ICMP for IPv4 is of the message alone.
+    let pseudo = if protocol == 1 { 0 } else { sum(&addresses) + u32::from(protocol) + body.len() as u32 };
+    let of_body = checksum(pseudo + sum(&body));
+    body[sum_at..sum_at + 2].copy_from_slice(&of_body);
     header.extend(addresses);
     if !is_v6 {
         let of_header = checksum(sum(&header));
         header[10..12].copy_from_slice(&of_header);
     }
-    [&hardware[..], &[2, 0, 0, 0, 0, 0x99], &kind, &header, &segment].concat()
+    [&hardware[..], &[2, 0, 0, 0, 0, 0x99], &kind, &header, &body].concat()
 }
 
 /// Returns a counter of the kernel's TCP in this network namespace.

@@ -37,6 +37,12 @@ pub enum FilterError {
          libpcap), or leave the expression away and capture everything"
     )]
     NoLibrary,
+    /// A program that is linked statically cannot load libpcap.
+    #[error(
+        "cannot read the filter expression: libpcap reads it, which a static program cannot load; use the \
+         Debian package's program, or leave the expression away and capture everything"
+    )]
+    Static,
     /// libpcap lacks a function.
     #[error("cannot read the filter expression: this libpcap has no `{0}`")]
     NoFunction(&'static str),
@@ -198,6 +204,9 @@ struct Library {
 
 impl Library {
     fn open() -> Result<Self, FilterError> {
+        if cfg!(target_feature = "crt-static") {
+            return Err(FilterError::Static);
+        }
         let library = Loaded::open(&NAMES).ok_or(FilterError::NoLibrary)?;
         macro_rules! find {
             ($name:literal as $function:ty) => {{

@@ -3,6 +3,7 @@
 
 mod on_way;
 mod sequences;
+mod strays;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -134,28 +135,25 @@ impl Sockets {
 
     /// Fills the queue of SYNs of the flooded listener of IPv4. That of IPv6 stays empty.
     fn flood() {
-        let raw = rustix::net::socket_with(
-            AddressFamily::INET,
-            SocketType::RAW,
-            SocketFlags::empty(),
-            Some(ipproto::RAW),
-        );
-        let raw = raw.unwrap();
         for number in 0..4 * BACKLOG as u16 {
-            let source = Ipv4Addr::new(198, 51, 100, 1 + number as u8);
-            let mut packet = packet(&Recipe {
-                source: source.into(),
-                destination: V4.into(),
-                port: FLOODED,
-                source_port: 7_000 + number,
-                ..Recipe::syn()
-            });
-            let sum = transport_sum(&packet[12..20], &packet[20..]);
-            packet[36..38].copy_from_slice(&sum.to_be_bytes());
-            let to = SocketAddr::new(V4.into(), 0);
-            rustix::net::sendto(&raw, &packet, rustix::net::SendFlags::empty(), &to).unwrap();
+            let source = Ipv4Addr::new(198, 51, 100, 1 + number as u8).into();
+            send(Recipe { source, port: FLOODED, source_port: 7_000 + number, ..Recipe::syn() });
         }
     }
+}
+
+/// Has the kernel receive a segment, with the right checksum.
+fn send(recipe: Recipe) {
+    let mut packet = packet(&recipe);
+    let (family, header, addresses) = match recipe.destination {
+        IpAddr::V4(_) => (AddressFamily::INET, 20, 12),
+        IpAddr::V6(_) => (AddressFamily::INET6, 40, 8),
+    };
+    let sum = transport_sum(&packet[addresses..header], &packet[header..]);
+    packet[header + 16..header + 18].copy_from_slice(&sum.to_be_bytes());
+    let raw = rustix::net::socket_with(family, SocketType::RAW, SocketFlags::empty(), Some(ipproto::RAW));
+    let to = SocketAddr::new(recipe.destination, 0);
+    rustix::net::sendto(raw.unwrap(), &packet, rustix::net::SendFlags::empty(), &to).unwrap();
 }
 
 /// The parts that a frame is made of.
@@ -202,6 +200,15 @@ impl Recipe {
 }
 
 impl Recipe {
+    /// Returns the recipe of an ACK of no connection.
+    fn stray(is_v6: bool, port: u16) -> Self {
+        let (source, destination, version) = match is_v6 {
+            false => (PEER_V4.into(), V4.into(), 4),
+            true => (PEER_V6.into(), V6.into(), 6),
+        };
+        Self { source, destination, version, port, flags: 16, words: 5, ..Self::syn() }
+    }
+
     fn datagram(port: u16) -> Self {
         Self { protocol: 17, port, payload: 20, ..Self::syn() }
     }
@@ -257,7 +264,8 @@ fn recipes() -> impl Strategy<Value = Recipe> {
     // Among them the first and the last fragment, and one with the bit that is reserved.
     let parts = select(&[[0, 0], [0x20, 0], [0, 1], [0x1f, 0xff], [0x80, 0]][..]);
     let fragment = prop_oneof![8 => Just([0x40, 0]), 2 => parts];
-    let protocol = prop_oneof![5 => Just(6_u8), 5 => Just(17), 1 => any::<u8>()];
+    let protocol =
+        prop_oneof![5 => Just(6_u8), 5 => Just(17), 1 => select(&[1_u8, 58][..]), 1 => any::<u8>()];
     let flags = prop_oneof![4 => Just(2_u8), 1 => Just(0xc2), 2 => any::<u8>()];
     let source_port = prop_oneof![1 => Just(PEER_PORT), 1 => any::<u16>()];
     let words = prop_oneof![3 => Just(5_u8), 3 => Just(10), 1 => 0..16_u8];
@@ -295,6 +303,10 @@ fn packet(recipe: &Recipe) -> Vec<u8> {
         body.extend(vec![1; usize::from(recipe.words).saturating_sub(5) * 4]);
     } else {
         body.extend([0, 8, 0, 0]);
+    }
+    // Kinds of ICMP: half of them want an echo.
+    if let (1 | 58, 8..) = (recipe.protocol, recipe.flags) {
+        body[0] = if recipe.protocol == 1 { 8 } else { 128 };
     }
     body.extend(vec![0; recipe.payload]);
     let header = match (recipe.source, recipe.destination) {
@@ -390,8 +402,8 @@ fn understand(frame: &[u8]) -> Option<Understood<'_>> {
     }
 }
 
-/// Returns the port by which a frame is counted, and its fate, if the guard judges it.
-fn expected(frame: &[u8]) -> Option<(Transport, u16, Fate)> {
+/// Returns what a frame is counted as, and its fate, if the guard judges it.
+fn expected(frame: &[u8]) -> Option<(Judged, Fate)> {
     let Understood { source, destination, protocol, transport } = understand(frame)?;
     let ours: [IpAddr; 4] = [V4.into(), V6.into(), PEER_V4.into(), PEER_V6.into()];
     let local = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
@@ -401,8 +413,8 @@ fn expected(frame: &[u8]) -> Option<(Transport, u16, Fate)> {
     let is_bound = destination == IpAddr::from(V4) || destination == IpAddr::from(V6);
     let number = |at: usize| u16::from_be_bytes([transport[at], transport[at + 1]]);
     let (from, port) = (number(0), number(2));
-    match protocol {
-        17 => {
+    match (protocol, destination) {
+        (17, _) => {
             let is_peer = (source == IpAddr::from(PEER_V4) || source == IpAddr::from(PEER_V6))
                 && from == PEER_PORT
                 && source.is_ipv4() == destination.is_ipv4();
@@ -411,18 +423,23 @@ fn expected(frame: &[u8]) -> Option<(Transport, u16, Fate)> {
                 FULL if is_bound => Fate::IsDropped,
                 CONNECTED if is_bound && is_peer => Fate::IsDropped,
                 ROOMY | CONNECTED if is_bound => Fate::Passes,
-                _ => return Some((Transport::Udp, 0, of_closed(is_bound, port))),
+                _ => return Some((Judged::Closed(Transport::Udp), of_closed(is_bound, port))),
             };
-            Some((Transport::Udp, port, fate))
+            Some((Judged::Port(Transport::Udp, port), fate))
         }
-        6 if transport.len() >= 20 && transport[13] & 0b1_0111 == 2 => {
-            of_syn(source, is_bound, port, transport)
-        }
+        (6, _) if transport.len() >= 20 => match transport[13] & 0b1_0111 {
+            2 => of_syn(source, is_bound, port, transport),
+            // The kernel has refused segments there, and there is no connection.
+            _ if is_bound && [NOBODY, IDLE].contains(&port) => Some((Judged::Strays, Fate::IsDropped)),
+            _ => None,
+        },
+        (1, IpAddr::V4(_)) if transport[0] == 8 => Some((Judged::Echoes, Fate::IsDropped)),
+        (58, IpAddr::V6(_)) if transport[0] == 128 => Some((Judged::Echoes, Fate::IsDropped)),
         _ => None,
     }
 }
 
-fn of_syn(source: IpAddr, is_bound: bool, port: u16, segment: &[u8]) -> Option<(Transport, u16, Fate)> {
+fn of_syn(source: IpAddr, is_bound: bool, port: u16, segment: &[u8]) -> Option<(Judged, Fate)> {
     let is_host = match source {
         IpAddr::V4(source) => !matches!(source.octets()[0], 0 | 127 | 224..),
         IpAddr::V6(source) => !source.is_unspecified() && !source.is_loopback() && !source.is_multicast(),
@@ -436,9 +453,9 @@ fn of_syn(source: IpAddr, is_bound: bool, port: u16, segment: &[u8]) -> Option<(
         FLOODED if is_bound && source.is_ipv4() && is_whole => Fate::IsAnswered,
         IDLE | FLOODED if is_bound => Fate::Passes,
         UNACCEPTED if is_bound => Fate::IsDropped,
-        _ => return Some((Transport::Tcp, 0, of_closed(is_bound, port))),
+        _ => return Some((Judged::Closed(Transport::Tcp), of_closed(is_bound, port))),
     };
-    Some((Transport::Tcp, port, fate))
+    Some((Judged::Port(Transport::Tcp, port), fate))
 }
 
 /// Returns the fate of a packet for a port without a socket, when refusals are spent. The kernel has refused
@@ -447,13 +464,19 @@ fn of_closed(is_bound: bool, port: u16) -> Fate {
     if is_bound && port == NOBODY { Fate::IsDropped } else { Fate::Passes }
 }
 
-/// Spends all refusals of all processors.
-fn spend_refusals(object: &mut Ebpf) {
-    let mut refusals: PerCpuArray<MapData, u64> = take_map(object, "refusals").unwrap();
+/// Spends all that is limited, for all processors.
+fn spend_limits(object: &mut Ebpf) {
+    let mut limits: PerCpuArray<MapData, u64> = take_map(object, "spent").unwrap();
     let spent = vec![u64::MAX / 2; aya::util::nr_cpus().unwrap()];
-    for protocol in 0..2 {
-        refusals.set(protocol, spent.clone().try_into().unwrap(), 0).unwrap();
+    for kind in 0..4 {
+        limits.set(kind, spent.clone().try_into().unwrap(), 0).unwrap();
     }
+}
+
+/// Has the program think that there is a flood of strays for as long as the test runs.
+fn flood_by_strays(object: &mut Ebpf) {
+    let mut flood: Array<MapData, [u64; 3]> = take_map(object, "stray_flood").unwrap();
+    flood.set(0, [u64::MAX, 0, u64::MAX], 0).unwrap();
 }
 
 /// Has the kernel refuse a packet of each protocol and family.
@@ -463,6 +486,7 @@ fn be_refused() {
         UdpSocket::bind(SocketAddr::new(any, 0)).unwrap().send_to(&[0; 10], to).unwrap();
         assert_eq!(TcpStream::connect(to).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
+    [false, true].into_iter().for_each(|is_v6| send(Recipe::stray(is_v6, IDLE)));
 }
 
 /// Asserts that a frame answers another, and acknowledges it.
@@ -496,7 +520,7 @@ fn guard_of_test() -> Option<(Ebpf, Guard)> {
 }
 
 /// The verdict of a program on a frame, and the frame afterwards; `None` if the kernel did not run it.
-type Judged = Option<(Option<Fate>, Vec<u8>)>;
+type Verdict = Option<(Option<Fate>, Vec<u8>)>;
 
 fn test_run<P>(program: &P, frame: &[u8]) -> (u32, Vec<u8>)
 where
@@ -509,14 +533,14 @@ where
     (result.return_value, out)
 }
 
-fn in_xdp(object: &Ebpf, frame: &[u8]) -> Judged {
+fn in_xdp(object: &Ebpf, frame: &[u8]) -> Verdict {
     let program: &Xdp = object.program(PROGRAM).unwrap().try_into().unwrap();
     let (verdict, out) = test_run(program, frame);
     let fates = [(PASS, Fate::Passes), (DROP, Fate::IsDropped), (TX, Fate::IsAnswered)];
     Some((fates.into_iter().find(|(of, _)| *of == verdict).map(|(_, fate)| fate), out))
 }
 
-fn behind_xdp(object: &Ebpf, frame: &[u8]) -> Judged {
+fn behind_xdp(object: &Ebpf, frame: &[u8]) -> Verdict {
     // In its test runs the kernel makes no packet of a frame that is too short for a header of IP.
     if frame.len() < 14 + 40 {
         return None;
@@ -540,14 +564,15 @@ fn random_frames_have_that_fate_behind_another_program() {
 }
 
 /// Asserts the fates of random frames. Those of SYNs that could be answered is `answerable`.
-fn assert_random_frames_are_judged(judge: fn(&Ebpf, &[u8]) -> Judged, answerable: Fate) {
+fn assert_random_frames_are_judged(judge: fn(&Ebpf, &[u8]) -> Verdict, answerable: Fate) {
     with_addresses(move || {
         let Some((mut object, guard)) = guard_of_test() else { return };
         let _learning = learn(&mut object, LEARNING[1]).unwrap();
-        spend_refusals(&mut object);
+        spend_limits(&mut object);
+        flood_by_strays(&mut object);
         let _sockets = Sockets::open();
         Sockets::flood();
-        let mut counted: BTreeMap<(Transport, u16), [u64; 3]> = BTreeMap::new();
+        let mut counted: BTreeMap<Judged, [u64; 3]> = BTreeMap::new();
         let mut seen = [0; 4];
         let config = Config { cases: 4_000, failure_persistence: None, ..Config::default() };
         let state = std::cell::RefCell::new((&object, &mut counted, &mut seen));
@@ -557,15 +582,15 @@ fn assert_random_frames_are_judged(judge: fn(&Ebpf, &[u8]) -> Judged, answerable
                 let (object, counted, seen) = &mut *state.borrow_mut();
                 let frame = frame(&recipe);
                 let Some((fate, out)) = judge(object, &frame) else { return Ok(()) };
-                let of_model = expected(&frame).map(|(transport, port, fate)| match fate {
-                    Fate::IsAnswered => (transport, port, answerable),
-                    fate => (transport, port, fate),
+                let of_model = expected(&frame).map(|(of, fate)| match fate {
+                    Fate::IsAnswered => (of, answerable),
+                    fate => (of, fate),
                 });
-                prop_assert_eq!(fate, Some(of_model.map_or(Fate::Passes, |(.., fate)| fate)));
+                prop_assert_eq!(fate, Some(of_model.map_or(Fate::Passes, |(_, fate)| fate)));
                 match of_model {
                     None => seen[3] += 1,
-                    Some((transport, port, fate)) => {
-                        counted.entry((transport, port)).or_default()[fate as usize] += 1;
+                    Some((of, fate)) => {
+                        counted.entry(of).or_default()[fate as usize] += 1;
                         seen[fate as usize] += 1;
                     }
                 }
@@ -578,12 +603,13 @@ fn assert_random_frames_are_judged(judge: fn(&Ebpf, &[u8]) -> Judged, answerable
             })
             .unwrap();
         let accounts: BTreeMap<_, _> = guard
-            .ports()
+            .accounts()
             .unwrap()
             .iter()
-            .map(|of| ((of.transport, of.port), [of.passed, of.dropped, of.answered]))
+            .map(|it| (it.of, [it.passed, it.dropped, it.answered]))
             .collect();
         assert_eq!(accounts, counted);
+        assert!([Judged::Strays, Judged::Echoes].iter().all(|of| counted[of][1] > 5), "{counted:?}");
         let fates = [Fate::Passes as usize, Fate::IsDropped as usize, answerable as usize, 3];
         assert!(fates.iter().all(|at| seen[*at] > 5), "{seen:?}");
     });

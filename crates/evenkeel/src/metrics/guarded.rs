@@ -2,7 +2,7 @@
 
 use core::cmp::Reverse;
 
-use evenkeel_link::{GuardedPort, Transport};
+use evenkeel_link::{GuardAccount, Judged, Transport};
 
 /// The account of a guard since it was attached.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -22,11 +22,11 @@ pub struct Guarded {
     pub behind: Vec<String>,
     /// Whether packets were only counted, and none was dropped or answered.
     pub dry_run: bool,
-    /// Packets that the kernel got: datagrams for guarded sockets, SYNs for guarded listeners, and both for
-    /// ports without one.
+    /// Packets that the kernel got: datagrams for guarded sockets, SYNs for guarded listeners, and those that
+    /// are limited.
     pub passed: u64,
     /// Packets that were dropped in front of the kernel: because a queue was full, or because the kernel was
-    /// to refuse no more. With `dry_run`, packets that would have been.
+    /// to refuse or answer no more. With `dry_run`, packets that would have been.
     pub dropped: u64,
     /// SYNs that were answered with a cookie because a listener's queue of SYNs was full. With `dry_run`,
     /// those that would have been.
@@ -36,9 +36,9 @@ pub struct Guarded {
     /// The threads that do the interfaces' work, if the guard has started them.
     #[cfg_attr(feature = "json", serde(default))]
     pub threads: Option<ThreadShare>,
-    /// Packets for ports without a socket: datagrams, SYNs, or both. There is no entry for those that did not
-    /// come.
-    pub closed_ports: Vec<ClosedPorts>,
+    /// Packets that are limited, by kind. There is no entry for a kind of which none came.
+    #[cfg_attr(feature = "json", serde(default))]
+    pub limited: Vec<LimitedAccount>,
 }
 
 /// The share of the threads that do the interfaces' work (threaded NAPI).
@@ -83,38 +83,83 @@ pub enum Protocol {
     Tcp,
 }
 
-/// The account of the datagrams, or of the SYNs, for all ports without a socket.
+/// The account of a kind of packets that the kernel gets only so often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "json", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ClosedPorts {
-    /// The protocol of the packets.
-    pub protocol: Protocol,
-    /// Packets that the kernel got, and refused, or forwarded to other hosts.
+#[cfg_attr(feature = "schema", schemars(rename = "Limited"))]
+pub struct LimitedAccount {
+    /// The kind of the packets.
+    pub kind: Limited,
+    /// Packets that the kernel got, and refused, answered, or forwarded to other hosts.
     pub passed: u64,
-    /// Packets that were dropped because the kernel was to refuse no more, or would have been.
+    /// Packets that were dropped because the kernel was to refuse or answer no more, or would have been.
     pub dropped: u64,
 }
 
-impl Guarded {
-    /// Sums up the accounts of ports, of which port 0 stands for all ports without a socket.
+/// A kind of packets that the kernel gets only so often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "json", serde(rename_all = "snake_case"))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Limited {
+    /// Datagrams for ports without a socket.
+    UdpClosed,
+    /// SYNs for ports without a listener.
+    TcpClosed,
+    /// Segments of TCP that belong to no connection. They count only while there are many.
+    TcpStray,
+    /// Requests for an echo (ping).
+    Echo,
+}
+
+impl Limited {
+    /// Returns the name of the kind, as in JSON.
     #[must_use]
-    pub fn of(ports: &[GuardedPort]) -> Self {
-        let (closed, open): (Vec<_>, Vec<_>) =
-            ports.iter().map(PortAccount::from).partition(|account| account.port == 0);
-        let closed = closed.into_iter().map(|PortAccount { protocol, passed, dropped, .. }| ClosedPorts {
-            protocol,
-            passed,
-            dropped,
-        });
-        Self {
-            passed: ports.iter().map(|account| account.passed).sum(),
-            dropped: ports.iter().map(|account| account.dropped).sum(),
-            answered: ports.iter().map(|account| account.answered).sum(),
-            ports: open,
-            closed_ports: closed.collect(),
-            ..Self::default()
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UdpClosed => "udp_closed",
+            Self::TcpClosed => "tcp_closed",
+            Self::TcpStray => "tcp_stray",
+            Self::Echo => "echo",
         }
+    }
+
+    /// Returns the name of the kind as tables of ports show it, in at most 11 characters.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::UdpClosed => "udp, closed",
+            Self::TcpClosed => "tcp, closed",
+            Self::TcpStray => "tcp, stray",
+            Self::Echo => "echo",
+        }
+    }
+}
+
+impl Guarded {
+    /// Sums up the accounts of a guard.
+    #[must_use]
+    pub fn of(accounts: &[GuardAccount]) -> Self {
+        let mut guarded = Self::default();
+        for &GuardAccount { of, passed, dropped, answered } in accounts {
+            guarded.passed += passed;
+            guarded.dropped += dropped;
+            guarded.answered += answered;
+            let kind = match of {
+                Judged::Port(transport, port) => {
+                    let protocol = transport.into();
+                    guarded.ports.push(PortAccount { protocol, port, passed, dropped, answered });
+                    continue;
+                }
+                Judged::Closed(Transport::Udp) => Limited::UdpClosed,
+                Judged::Closed(Transport::Tcp) => Limited::TcpClosed,
+                Judged::Strays => Limited::TcpStray,
+                Judged::Echoes => Limited::Echo,
+            };
+            guarded.limited.push(LimitedAccount { kind, passed, dropped });
+        }
+        guarded
     }
 
     /// Returns what has been added since `earlier`, a previous account of the same guard.
@@ -122,9 +167,8 @@ impl Guarded {
     pub fn since(&self, earlier: &Self) -> Self {
         let before = |now: &PortAccount| earlier.ports.iter().find(|old| now.is_of_port(old));
         let since = |now: &PortAccount| before(now).map_or(*now, |old| now.since(old));
-        let was_closed =
-            |now: &ClosedPorts| earlier.closed_ports.iter().find(|old| now.protocol == old.protocol);
-        let closed_since = |now: &ClosedPorts| was_closed(now).map_or(*now, |old| now.since(old));
+        let limited = |now: &LimitedAccount| earlier.limited.iter().find(|old| now.kind == old.kind);
+        let limited_since = |now: &LimitedAccount| limited(now).map_or(*now, |old| now.since(old));
         Self {
             seconds: self.seconds - earlier.seconds,
             passed: self.passed.saturating_sub(earlier.passed),
@@ -136,7 +180,7 @@ impl Guarded {
                     - earlier.threads.map_or(0.0, |threads| threads.lowered_seconds),
                 ..now
             }),
-            closed_ports: self.closed_ports.iter().map(closed_since).collect(),
+            limited: self.limited.iter().map(limited_since).collect(),
             ..self.clone()
         }
     }
@@ -167,7 +211,7 @@ impl PortAccount {
     }
 }
 
-impl ClosedPorts {
+impl LimitedAccount {
     fn since(&self, earlier: &Self) -> Self {
         Self {
             passed: self.passed.saturating_sub(earlier.passed),
@@ -188,13 +232,12 @@ impl Protocol {
     }
 }
 
-impl From<&GuardedPort> for PortAccount {
-    fn from(&GuardedPort { transport, port, passed, dropped, answered }: &GuardedPort) -> Self {
-        let protocol = match transport {
-            Transport::Udp => Protocol::Udp,
-            Transport::Tcp => Protocol::Tcp,
-        };
-        Self { protocol, port, passed, dropped, answered }
+impl From<Transport> for Protocol {
+    fn from(transport: Transport) -> Self {
+        match transport {
+            Transport::Udp => Self::Udp,
+            Transport::Tcp => Self::Tcp,
+        }
     }
 }
 
@@ -202,42 +245,47 @@ impl From<&GuardedPort> for PortAccount {
 mod tests {
     use super::*;
 
-    fn port(transport: Transport, port: u16, [passed, dropped, answered]: [u64; 3]) -> GuardedPort {
-        GuardedPort { transport, port, passed, dropped, answered }
+    fn account(of: Judged, [passed, dropped, answered]: [u64; 3]) -> GuardAccount {
+        GuardAccount { of, passed, dropped, answered }
     }
 
     #[test]
-    fn closed_ports_are_in_the_sums_and_in_no_account_of_a_port() {
+    fn what_is_limited_is_in_the_sums_and_in_no_account_of_a_port() {
         let (udp, tcp) = (Transport::Udp, Transport::Tcp);
         let guarded = Guarded::of(&[
-            port(udp, 0, [1, 2, 0]),
-            port(udp, 7, [10, 20, 0]),
-            port(tcp, 0, [5, 6, 0]),
-            port(tcp, 80, [100, 0, 200]),
+            account(Judged::Port(udp, 7), [10, 20, 0]),
+            account(Judged::Port(tcp, 80), [100, 0, 200]),
+            account(Judged::Closed(udp), [1, 2, 0]),
+            account(Judged::Closed(tcp), [5, 6, 0]),
+            account(Judged::Strays, [1_000, 7, 0]),
+            account(Judged::Echoes, [2_000, 8, 0]),
         ]);
-        assert_eq!((guarded.passed, guarded.dropped, guarded.answered), (116, 28, 200));
-        let closed = |protocol, passed, dropped| ClosedPorts { protocol, passed, dropped };
-        assert_eq!(guarded.closed_ports, [closed(Protocol::Udp, 1, 2), closed(Protocol::Tcp, 5, 6)]);
+        assert_eq!((guarded.passed, guarded.dropped, guarded.answered), (3_116, 43, 200));
+        let limited: Vec<_> = guarded.limited.iter().map(|it| (it.kind, it.passed, it.dropped)).collect();
+        let [closed, closed_tcp] = [(Limited::UdpClosed, 1, 2), (Limited::TcpClosed, 5, 6)];
+        let [stray, echo] = [(Limited::TcpStray, 1_000, 7), (Limited::Echo, 2_000, 8)];
+        assert_eq!(limited, [closed, closed_tcp, stray, echo]);
         let worst: Vec<_> = guarded.worst_first().iter().map(|it| (it.protocol, it.port)).collect();
         assert_eq!(worst, [(Protocol::Tcp, 80), (Protocol::Udp, 7)]);
     }
 
     #[test]
-    fn a_difference_has_what_was_added_to_each_port() {
-        let account = |seconds, seven, eighty| Guarded {
+    fn a_difference_has_what_was_added_to_each_account() {
+        let guarded = |seconds, seven, eighty| Guarded {
             seconds,
             interfaces: vec!["g0".to_owned()],
             ..Guarded::of(&[
-                port(Transport::Udp, 7, seven),
-                port(Transport::Tcp, 0, seven),
-                port(Transport::Tcp, 7, eighty),
+                account(Judged::Port(Transport::Udp, 7), seven),
+                account(Judged::Port(Transport::Tcp, 7), eighty),
+                account(Judged::Closed(Transport::Tcp), seven),
+                account(Judged::Echoes, eighty),
             ])
         };
-        let (before, now) = (account(1.0, [1, 2, 0], [3, 4, 5]), account(3.5, [11, 22, 0], [33, 44, 55]));
+        let (before, now) = (guarded(1.0, [1, 2, 0], [3, 4, 5]), guarded(3.5, [11, 22, 0], [33, 44, 55]));
         let added = now.since(&before);
         assert_eq!((added.seconds, &added.interfaces), (2.5, &before.interfaces));
-        assert_eq!(added, account(2.5, [10, 20, 0], [30, 40, 50]));
-        let new = now.since(&Guarded { ports: Vec::new(), closed_ports: Vec::new(), ..before });
-        assert_eq!((new.ports, new.closed_ports), (now.ports, now.closed_ports));
+        assert_eq!(added, guarded(2.5, [10, 20, 0], [30, 40, 50]));
+        let new = now.since(&Guarded { ports: Vec::new(), limited: Vec::new(), ..before });
+        assert_eq!((new.ports, new.limited), (now.ports, now.limited));
     }
 }

@@ -30,7 +30,7 @@ mod tcp;
 pub use cpu::{CpuShares, CpuTimes};
 #[cfg(feature = "json")]
 pub use endpoint::{Endpoint, GuardReader};
-pub use guarded::{ClosedPorts, Guarded, PortAccount, Protocol, ThreadShare};
+pub use guarded::{Guarded, Limited, LimitedAccount, PortAccount, Protocol, ThreadShare};
 pub use interface::{Device, Interface, KernelDrops};
 pub use owned::{Process, Socket};
 #[cfg(feature = "json")]

@@ -1,6 +1,6 @@
 //! The rates of a guard over an interval, made from the difference of two accounts.
 
-use evenkeel::metrics::{ClosedPorts, Guarded, PortAccount, Protocol};
+use evenkeel::metrics::{Guarded, Limited, LimitedAccount, PortAccount, Protocol, ThreadShare};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -26,8 +26,11 @@ pub(crate) struct GuardRates {
     pub(super) answered_pps: f64,
     /// The rates of ports, those with most drops and answers first.
     pub(super) ports: Vec<PortRates>,
-    /// The rates of packets for ports without a socket, by protocol.
-    pub(super) closed_ports: Vec<ClosedRates>,
+    /// The rates of packets that the kernel gets only so often, by kind.
+    pub(super) limited: Vec<LimitedRates>,
+    /// The threads that do the interfaces' work, if the guard has started them: what they get of a core while
+    /// sockets are flooded, and for how long in the interval that was.
+    pub(super) threads: Option<ThreadShare>,
 }
 
 /// The rates of a port, in packets a second.
@@ -45,14 +48,14 @@ pub(crate) struct PortRates {
     pub(super) answered_pps: f64,
 }
 
-/// The rates of the datagrams, or of the SYNs, for all ports without a socket, in packets a second.
+/// The rates of a kind of packets that the kernel gets only so often, in packets a second.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct ClosedRates {
-    /// The protocol of the packets.
-    pub(super) protocol: Protocol,
-    /// Packets that the kernel got, and refused, or forwarded to other hosts.
+pub(crate) struct LimitedRates {
+    /// The kind of the packets.
+    pub(super) kind: Limited,
+    /// Packets that the kernel got, and refused, answered, or forwarded to other hosts.
     pub(super) passed_pps: f64,
-    /// Packets that were dropped because the kernel was to refuse no more, or would have been.
+    /// Packets that were dropped because the kernel was to refuse or answer no more, or would have been.
     pub(super) dropped_pps: f64,
 }
 
@@ -69,8 +72,8 @@ impl GuardRates {
             dropped_pps: per_s(dropped),
             answered_pps: per_s(answered),
         };
-        let closed = |&ClosedPorts { protocol, passed, dropped }: &ClosedPorts| ClosedRates {
-            protocol,
+        let limited = |&LimitedAccount { kind, passed, dropped }: &LimitedAccount| LimitedRates {
+            kind,
             passed_pps: per_s(passed),
             dropped_pps: per_s(dropped),
         };
@@ -83,7 +86,8 @@ impl GuardRates {
             dropped_pps: per_s(added.dropped),
             answered_pps: per_s(added.answered),
             ports: added.worst_first().iter().map(port).collect(),
-            closed_ports: added.closed_ports.iter().map(closed).collect(),
+            limited: added.limited.iter().map(limited).collect(),
+            threads: added.threads,
         })
     }
 

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use evenkeel::metrics::{
-    ClosedPorts, Device, Dropped, Frames, Guarded, Interface, KernelDrops, Listener, PortAccount, Process,
-    Protocol, Published, Snapshot, Socket,
+    Device, Dropped, Frames, Guarded, Interface, KernelDrops, Limited, LimitedAccount, Listener, PortAccount,
+    Process, Protocol, Published, Snapshot, Socket, ThreadShare,
 };
 use evenkeel::raw::time::{Duration, Instant};
 use proptest::collection::vec;
@@ -75,8 +75,11 @@ pub(super) fn guarding(seconds: u64, dropped_pps: u64, passed_pps: u64) -> Publi
         dropped: seconds * dropped_pps,
         answered: seconds * 70,
         ports,
-        threads: None,
-        closed_ports: vec![ClosedPorts { protocol: Protocol::Tcp, passed: 0, dropped: 0 }],
+        threads: Some(ThreadShare {
+            percent: 10,
+            lowered_seconds: Duration::from_millis(500 * seconds).as_secs_f64(),
+        }),
+        limited: vec![LimitedAccount { kind: Limited::TcpClosed, passed: 0, dropped: 0 }],
     };
     Published { guards: vec![guard], ..published(9, "evenkeel guard", Vec::new()) }
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use evenkeel::metrics::CpuShares;
+use evenkeel::metrics::{CpuShares, ThreadShare};
 use evenkeel_apps::quantity::{self, count, percent};
 
 use super::guard_rates::GuardRates;
@@ -98,12 +98,12 @@ pub(super) fn guard(rates: &GuardRates) -> Vec<Line> {
         let pps = [port.dropped_pps, port.answered_pps, port.passed_pps];
         (row(format!("{} {}", port.protocol.name(), port.port), pps), port.is_flooded())
     });
-    let closed = rates.closed_ports.iter().map(|closed| {
-        let pps = [closed.dropped_pps, 0.0, closed.passed_pps];
-        (row(format!("{}, closed", closed.protocol.name()), pps), closed.dropped_pps > 0.0)
+    let limited = rates.limited.iter().map(|limited| {
+        let pps = [limited.dropped_pps, 0.0, limited.passed_pps];
+        (row(limited.kind.label().to_owned(), pps), limited.dropped_pps > 0.0)
     });
     let all = row("all".to_owned(), [rates.dropped_pps, rates.answered_pps, rates.passed_pps]);
-    let (body, alarms): (Vec<_>, Vec<bool>) = ports.chain(closed).chain([(all, false)]).unzip();
+    let (body, alarms): (Vec<_>, Vec<bool>) = ports.chain(limited).chain([(all, false)]).unzip();
     let heading = ["port", "dropped", "answered", "passed"];
     let alarm = |number: usize| alarms.get(number).is_some_and(|is_alarm| *is_alarm);
     let tone = |number| if alarm(number) { Tone::Alarm } else { Tone::Plain };
@@ -112,7 +112,14 @@ pub(super) fn guard(rates: &GuardRates) -> Vec<Line> {
     lines.extend(rates.dry_run.then(|| plain("  only counted: nothing is dropped or answered".to_owned())));
     let mute = rates.mute.iter();
     lines.extend(mute.map(|name| plain(format!("  SYNs at {name} are left to the kernel"))));
+    lines.extend(rates.threads.map(|threads| plain(held(&threads, rates.seconds))));
     lines
+}
+
+/// Returns the line about the threads that do the interfaces' work.
+fn held(threads: &ThreadShare, seconds: f64) -> String {
+    let part = share(threads.lowered_seconds / seconds);
+    format!("  the interface's threads were held to {} % of a core for {part} of the time", threads.percent)
 }
 
 /// Returns a rate in as few columns as possible: three digits and a prefix.

@@ -11,6 +11,7 @@ use evenkeel_skip::{Lack, skip};
 use super::{
     LEARNING, PROGRAM, ROOMY, Recipe, V4, folded, frame, guard_of_test, learn, sum, take_map, with_addresses,
 };
+use crate::guard::{Judged, Transport};
 
 const ROUNDS: usize = 20;
 const DATAGRAMS: u32 = 5_000;
@@ -86,8 +87,8 @@ fn what_is_on_its_way_to_a_socket_needs_room() {
             held += drain(&socket) as u64;
             overfilled.push(dropped_by_kernel() - before);
         }
-        let ports = guard.ports().unwrap();
-        let account = ports.iter().find(|of| of.port == ROOMY).unwrap();
+        let accounts = guard.accounts().unwrap();
+        let account = accounts.iter().find(|it| it.of == Judged::Port(Transport::Udp, ROOMY)).unwrap();
         assert_eq!(account.passed + account.dropped, ROUNDS as u64 * u64::from(DATAGRAMS));
         // If the other processor is stopped, its backlog is full as well.
         assert!(

@@ -16,7 +16,7 @@ use rustix::net::sockopt;
 use super::{
     Fate, PEER_V4, PEER_V6, Recipe, V4, V6, behind_xdp, bind, frame, guard_of_test, in_xdp, with_addresses,
 };
-use crate::guard::Transport;
+use crate::guard::{Judged, Transport};
 use crate::sys;
 
 const PORTS: [u16; 2] = [4_000, 4_001];
@@ -151,9 +151,15 @@ fn random_sequences_of_sockets_and_fills_have_the_fate_that_the_model_says() {
         // Closed ports lose nothing, because the kernel has refused nothing.
         assert_eq!(seen.keys().copied().collect::<Vec<_>>(), [(false, false), (true, false), (true, true)]);
         assert!(seen.values().all(|count| *count > 20), "{seen:?}");
-        let accounts = guard.ports().unwrap();
-        assert!(accounts.iter().all(|of| of.transport == Transport::Udp && of.answered == 0));
-        let accounts: BTreeMap<_, _> = accounts.iter().map(|of| (of.port, [of.passed, of.dropped])).collect();
+        let accounts = guard.accounts().unwrap();
+        assert!(accounts.iter().all(|account| account.answered == 0));
+        let port = |of| match of {
+            Judged::Port(Transport::Udp, port) => port,
+            Judged::Closed(Transport::Udp) => 0,
+            other => panic!("{other:?}"),
+        };
+        let accounts: BTreeMap<_, _> =
+            accounts.iter().map(|it| (port(it.of), [it.passed, it.dropped])).collect();
         assert_eq!(accounts, counted);
     });
 }
