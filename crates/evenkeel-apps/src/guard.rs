@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use evenkeel::metrics::{GuardReader, Guarded, ThreadShare};
 use evenkeel::raw::device::LinkError;
 use evenkeel::raw::kernel::{Guard, GuardOptions, NapiThreads};
-use evenkeel::raw::signal::Stop;
+use evenkeel::raw::signal::{Stop, hangup_events};
 use evenkeel::raw::time::{Clock, Instant};
-use evenkeel::raw::wait::Halt;
+use evenkeel::raw::wait::{EventFd, Halt};
 
 use self::flood::Flood;
 use crate::host_setup::{Limits, Occasion};
+use crate::supervised::Manager;
 
 /// The reason for which a guard could not run.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +34,6 @@ struct Attached {
     threads: Option<Mutex<Threads>>,
     guard: Mutex<Guard>,
     interfaces: Vec<String>,
-    is_dry_run: bool,
     clock: Clock,
     begin: Instant,
 }
@@ -92,17 +92,50 @@ impl Attached {
             interfaces: self.interfaces.clone(),
             mute: guard.mute().map(str::to_owned).collect(),
             behind: guard.behind().map(str::to_owned).collect(),
-            dry_run: self.is_dry_run,
+            dry_run: guard.options().counts_only,
             threads: self.threads().map(|threads| threads.account()),
             ..Guarded::of(&guard.accounts()?)
         })
     }
 }
 
+/// The function that reads the options again on SIGHUP. It returns them and the line to show; an error is
+/// shown instead.
+pub type Reread<'a> = Box<dyn FnMut() -> Result<(GuardOptions, String), String> + 'a>;
+
+/// The reader of new options, which change the guard on SIGHUP.
+struct Changing<'a> {
+    /// The event of SIGHUP, and the reader; `None` if there is nothing to read again.
+    hangup: Option<(&'static EventFd, Reread<'a>)>,
+    manager: Option<&'static Manager>,
+    say: fn(&str),
+}
+
+impl Changing<'_> {
+    /// Reads and applies the options, if SIGHUP has come.
+    fn look(&mut self, attached: &Attached) -> Result<(), LinkError> {
+        let Some((hangup, reread)) = &mut self.hangup else { return Ok(()) };
+        if !hangup.take() {
+            return Ok(());
+        }
+        self.manager.iter().for_each(|manager| manager.reloading());
+        match reread() {
+            Ok((options, line)) => {
+                attached.guard().set(&options)?;
+                (self.say)(&line);
+            }
+            Err(why) => (self.say)(&format!("{why}; all stays as it was")),
+        }
+        self.manager.iter().for_each(|manager| manager.ready());
+        Ok(())
+    }
+}
+
 /// Guards the sockets behind network interfaces, and has threads do the work of those if a `share` is given:
 /// the percentage of a core that they get next to one program while sockets are flooded. Runs until the
 /// process is asked to end, or a limit is reached. Calls `began` with the guard, `publish` with a callback
-/// that reads the account for other processes, and `watch` for each interim report. Returns the account.
+/// that reads the account for other processes, and `watch` for each interim report. On SIGHUP it calls
+/// `reread` for options; without it SIGHUP asks the process to end. Returns the account.
 ///
 /// # Errors
 /// [`GuardError`]
@@ -111,12 +144,18 @@ pub fn run(
     options: &GuardOptions,
     share: Option<u8>,
     limits: Limits,
+    reread: Option<Reread<'_>>,
+    say: fn(&str),
     began: impl FnOnce(&Guard),
     publish: impl FnOnce(GuardReader),
     mut watch: impl FnMut(Occasion, &Guarded),
 ) -> Result<Guarded, GuardError> {
+    // The order matters: SIGHUP otherwise ends the process.
+    let hangup = reread.map(|reread| hangup_events().map(|hangup| (hangup, reread))).transpose()?;
+    let mut changing = Changing { hangup, manager: limits.manager(), say };
     let (stop, clock, mut halt) = (Stop::on_signals()?, Clock::start(), Halt::new()?);
     halt.watch(stop.fd());
+    changing.hangup.iter().for_each(|(hangup, _)| _ = halt.watch(hangup.fd()));
     limits.reports.iter().for_each(|reports| _ = halt.watch(reports.event().fd()));
     let guard = Guard::attach(&interfaces, options)?;
     halt.watch(guard.announcements());
@@ -124,8 +163,8 @@ pub fn run(
     let threads = share.map(|share| Threads::start(&interfaces, share, begin)).transpose()?;
     limits.leave_root()?;
     began(&guard);
-    let (guard, threads, is_dry_run) = (Mutex::new(guard), threads.map(Mutex::new), options.counts_only);
-    let attached = Arc::new(Attached { threads, guard, interfaces, is_dry_run, clock, begin });
+    let (guard, threads) = (Mutex::new(guard), threads.map(Mutex::new));
+    let attached = Arc::new(Attached { threads, guard, interfaces, clock, begin });
     // A reader does not keep the guard attached.
     let readable = Arc::downgrade(&attached);
     publish(Box::new(move || readable.upgrade()?.account().ok()));
@@ -135,6 +174,7 @@ pub fn run(
     while !stop.requested() && clock.now() < end {
         halt.until(&clock, next.min(end).min(heartbeat.next()).min(attached.next()))?;
         attached.follow()?;
+        changing.look(&attached)?;
         heartbeat.beat(clock.now());
         let interval = limits.every.filter(|_| clock.now() >= next);
         next = interval.map_or(next, |every| clock.now() + every);

@@ -466,6 +466,7 @@ fn each_unit_runs_with_the_capabilities_that_it_names_and_not_with_fewer() {
         fs::set_permissions(&captures, Permissions::from_mode(0o777)).unwrap();
         directory.write("router.toml", ROUTER);
         directory.write("rules.conf", "pass all\n");
+        directory.write("guard.toml", include_str!("../../../packaging/evenkeel/guard.toml"));
         directory
             .write("wan.toml", "delay = \"1ms\"\nlink = [\"packet:ra\", \"packet:rc\"]\nrealtime = true\n");
         let manager = Manager::new("units");

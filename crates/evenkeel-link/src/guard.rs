@@ -143,6 +143,10 @@ pub struct Guard {
     mute: HashMap<MapData, u32, u8>,
     shown: BTreeSet<IpAddress>,
     announcements: Arc<OwnedFd>,
+    settings: Array<MapData, [u32; 2]>,
+    /// By port: whether its sockets are guarded.
+    selected: Array<MapData, u8>,
+    options: GuardOptions,
     /// Ends with the guard.
     learning: Vec<FdLink>,
 }
@@ -256,15 +260,7 @@ impl Guard {
 
     /// Loads the program, which knows the addresses of the machine then.
     fn load(options: &GuardOptions) -> Result<(Ebpf, Self), LinkError> {
-        let failed = |error| error_of(LOAD, error);
         let mut object = EbpfLoader::new().load(OBJECT).map_err(|error| error_of(LOAD, error))?;
-        let mut selected: Array<MapData, u8> = take_map(&mut object, "selected")?;
-        for &port in &options.ports {
-            selected.set(port.into(), 1, 0).map_err(failed)?;
-        }
-        let mut settings: Array<MapData, [u32; 2]> = take_map(&mut object, "settings")?;
-        let selects = !options.ports.is_empty();
-        settings.set(0, [options.counts_only.into(), selects.into()], 0).map_err(failed)?;
         load(xdp(&mut object, PROGRAM)?).map_err(|error| error_of(LOAD, error))?;
         behind(&mut object)?.load().map_err(|error| error_of(LOAD, error))?;
         let announcements = open_socket(ADDRESSES, ANNOUNCED_BYTES).map_err(following)?;
@@ -276,10 +272,39 @@ impl Guard {
             mute: take_map(&mut object, "mute")?,
             shown: BTreeSet::new(),
             announcements: Arc::new(announcements),
+            settings: take_map(&mut object, "settings")?,
+            selected: take_map(&mut object, "selected")?,
+            options: GuardOptions::default(),
             learning: Vec::new(),
         };
+        guard.set(options)?;
         guard.show_addresses()?;
         Ok((object, guard))
+    }
+
+    /// Changes which sockets are guarded, and whether packets are only counted. Accounts go on.
+    ///
+    /// # Errors
+    /// None that a caller can expect.
+    pub fn set(&mut self, options: &GuardOptions) -> Result<(), LinkError> {
+        let failed = |error| error_of("set the guard", error);
+        // A port that was guarded before and will be is guarded all the time.
+        for &port in &options.ports {
+            self.selected.set(port.into(), 1, 0).map_err(failed)?;
+        }
+        let selects = !options.ports.is_empty();
+        self.settings.set(0, [options.counts_only.into(), selects.into()], 0).map_err(failed)?;
+        for &port in self.options.ports.iter().filter(|port| !options.ports.contains(port)) {
+            self.selected.set(port.into(), 0, 0).map_err(failed)?;
+        }
+        self.options.clone_from(options);
+        Ok(())
+    }
+
+    /// Returns the sockets that are guarded, and what is done.
+    #[must_use]
+    pub const fn options(&self) -> &GuardOptions {
+        &self.options
     }
 
     /// Returns the devices on which the kernel answers all SYNs: the guard is [behind](Guard::behind) another

@@ -86,7 +86,9 @@ impl File {
         }
         // The options keep their order in the file.
         file.given.sort_by_key(|given| given.at);
-        file.check(&file.given, &command.clone().no_binary_name(true))?;
+        // What is required may be on the command line.
+        let command = command.clone().no_binary_name(true).mut_args(|argument| argument.required(false));
+        file.check(&file.given, &command)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         for given in &mut file.given {
             let is_path = PATHS.contains(&given.option.as_str());

@@ -1,15 +1,17 @@
 //! `evenkeel guard`: early discard in front of the kernel's own sockets.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use evenkeel::metrics::{Guarded, LimitedAccount, PortAccount, ThreadShare};
 use evenkeel::raw::kernel::{Guard, GuardOptions};
 use evenkeel::raw::privilege::CapabilitySet;
-use evenkeel_apps::guard::{self, GuardError};
+use evenkeel_apps::guard::{self, GuardError, Reread};
 use evenkeel_apps::host_setup::Occasion;
 use evenkeel_apps::quantity::{count, three_digits};
 
+use super::config_file;
 use crate::failure::Failure;
 use crate::manual::guide::{Block, Example, Group, Guide, Section};
 use crate::manual::texts;
@@ -23,11 +25,15 @@ use crate::{published, quantity};
 /// dropped before the kernel works on it. So a flooded server gets time to read what it has, and the sockets
 /// next to it keep theirs. If a TCP listener has a full queue of SYNs, the guard answers them in its place by
 /// SYN cookies. Programs need no change.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
+#[command(args_override_self = true)]
 pub(crate) struct Arguments {
     /// Guard the sockets behind network interface NAME.
     #[arg(value_name = "NAME", required = true)]
     interfaces: Vec<String>,
+    /// Read options from a TOML file; read it again on SIGHUP.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Guard only sockets at these ports of UDP and TCP [default: all].
     #[arg(short, long, value_name = "PORT,...", value_delimiter = ',')]
     port: Vec<u16>,
@@ -61,7 +67,7 @@ pub(crate) struct Arguments {
 
 pub(crate) const GUIDE: Guide = Guide {
     groups: &[
-        Group { heading: "Guard", first: &["port", "threaded", "dry_run"], others: &[] },
+        Group { heading: "Guard", first: &["port", "threaded", "dry_run"], others: &["config"] },
         Group { heading: "Run", first: &["duration"], others: &["user"] },
         Group { heading: "Output", first: &["json"], others: &["stats_interval"] },
     ],
@@ -106,13 +112,14 @@ pub(crate) const GUIDE: Guide = Guide {
         },
     ],
     exit_status: texts::EXIT_STATUS,
-    signals: texts::SIGNALS,
-    files: &[],
+    signals: texts::REREAD_SIGNALS,
+    files: &[("guard.toml", "A file of --config: options of the command line, in TOML.")],
     see_also: &["top", "metrics", "monitor", "udp(7)", "tcp(7)", "ss(8)"],
 };
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let options = GuardOptions { ports: arguments.port.clone(), counts_only: arguments.dry_run };
+    let (given, arguments) = (arguments, &arguments.complete()?);
+    let options = arguments.options();
     let kept = if arguments.threaded.is_some() { CapabilitySet::SYS_NICE } else { CapabilitySet::empty() };
     arguments.service.begin(kept)?;
     let limits = published::limits(arguments.duration, Some(arguments.stats_interval))?;
@@ -134,7 +141,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let interfaces = arguments.interfaces.clone();
     let (share, publish) = (arguments.threaded, published::publish_guard);
-    let guarded = guard::run(interfaces, &options, share, limits, began, publish, watch)?;
+    let reread = given.config.is_some().then(|| -> Reread<'_> { Box::new(|| arguments.changed(given)) });
+    let say = supervision::say;
+    let guarded = guard::run(interfaces, &options, share, limits, reread, say, began, publish, watch)?;
     drop(progress);
     arguments.print(&guarded)
 }
@@ -149,6 +158,29 @@ impl From<GuardError> for Failure {
 }
 
 impl Arguments {
+    /// Returns these arguments with the current options of the configuration file before them.
+    fn complete(&self) -> Result<Self, Failure> {
+        let Some(path) = &self.config else { return Ok(self.clone()) };
+        match config_file::complete(path, "guard", &[])? {
+            (crate::Command::Guard(arguments), _) => Ok(arguments),
+            _ => Err(config_file::misplaced("guard")),
+        }
+    }
+
+    fn options(&self) -> GuardOptions {
+        GuardOptions { ports: self.port.clone(), counts_only: self.dry_run }
+    }
+
+    /// Reads the configuration file of the arguments as they were `given` again, which were these at the
+    /// start. Returns the options that can change, and the line about them.
+    fn changed(&self, given: &Self) -> Result<(GuardOptions, String), String> {
+        let again = given.complete().map_err(|failure| failure.to_string())?;
+        if again.threaded != self.threaded {
+            return Err("`threaded` cannot change while the guard runs".to_owned());
+        }
+        Ok((again.options(), began(&again)))
+    }
+
     fn print(&self, guarded: &Guarded) -> Result<(), Failure> {
         if self.json { terminal::print_json(guarded) } else { terminal::print(&describe(guarded)) }
     }

@@ -7,6 +7,7 @@ mod common;
 mod faults;
 mod figures;
 mod limits;
+mod reload;
 mod tcp;
 mod threads;
 

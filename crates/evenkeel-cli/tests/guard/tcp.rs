@@ -167,7 +167,7 @@ fn frame(hardware: [u8; 6], is_v6: bool, number: u64, (protocol, mut body, sum_a
     [&hardware[..], &[2, 0, 0, 0, 0, 0x99], &kind, &header, &body].concat()
 }
 
-/// Returns a counter of the kernel's TCP in this network namespace.
+/// Returns a counter of the kernel in this network namespace.
 pub(crate) fn kernel(name: &str) -> u64 {
     let text = ["netstat", "snmp"]
         .map(|file| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap())
@@ -177,8 +177,10 @@ pub(crate) fn kernel(name: &str) -> u64 {
         let (names, values) = (two[0].split_whitespace(), two[1].split_whitespace());
         names.zip(values)
     });
-    let mut values = values.filter(|(of, _)| *of == name);
-    values.next().unwrap().1.parse().unwrap()
+    let v6 = std::fs::read_to_string("/proc/thread-self/net/snmp6").unwrap();
+    let v6 = v6.lines().filter_map(|line| line.split_once(char::is_whitespace));
+    let mut values = values.chain(v6).filter(|(of, _)| *of == name);
+    values.next().unwrap().1.trim().parse().unwrap()
 }
 
 /// The kernel sends no cookie: it has the SYNs that fill its queue, and recognizes the cookies of the others.

@@ -614,3 +614,32 @@ fn assert_random_frames_are_judged(judge: fn(&Ebpf, &[u8]) -> Verdict, answerabl
         assert!(fates.iter().all(|at| seen[*at] > 5), "{seen:?}");
     });
 }
+
+/// A packet that there is no room to count is the kernel's.
+#[test]
+fn nothing_is_dropped_that_cannot_be_counted() {
+    with_addresses(|| {
+        let Some((object, mut guard)) = guard_of_test() else { return };
+        let _sockets = Sockets::open();
+        let dropped =
+            [Recipe::datagram(FULL), Recipe { port: UNACCEPTED, ..Recipe::syn() }].map(|it| frame(&it));
+        let none = || vec![[0; 3]; aya::util::nr_cpus().unwrap()].try_into().unwrap();
+        let mut full = 0;
+        // Keys of no packet.
+        for key in u32::MAX / 2.. {
+            if guard.accounts.insert(key, none(), 0).is_err() {
+                break;
+            }
+            full += 1;
+        }
+        assert_eq!(full, 131_072);
+        let judged = |judge: fn(&Ebpf, &[u8]) -> Verdict| {
+            dropped.each_ref().map(|frame| judge(&object, frame).unwrap().0.unwrap())
+        };
+        assert_eq!([judged(in_xdp), judged(behind_xdp)], [[Fate::Passes; 2]; 2]);
+        for key in u32::MAX / 2..u32::MAX / 2 + 2 {
+            guard.accounts.remove(&key).unwrap();
+        }
+        assert_eq!([judged(in_xdp), judged(behind_xdp)], [[Fate::IsDropped; 2]; 2]);
+    });
+}

@@ -70,6 +70,7 @@ impl Package<'_> {
         }
         tree.add_all("lib/systemd/system", &packaging.join("systemd"))?;
         tree.add_all("etc/default", &packaging.join("default"))?;
+        tree.add_all("etc/evenkeel", &packaging.join("evenkeel"))?;
         let overrides = fs::read(packaging.join("debian/lintian-overrides"))?;
         tree.add("usr/share/lintian/overrides/evenkeel", overrides);
         let doc = "usr/share/doc/evenkeel";
@@ -151,8 +152,8 @@ mod tests {
             assert_eq!(line.split_whitespace().nth(1), Some("root/root"), "{line}");
         }
         let mut expected: Vec<String> = [
-            "/etc/default/evenkeel-guard",
             "/etc/default/evenkeel-monitor",
+            "/etc/evenkeel/guard.toml",
             "/usr/bin/evenkeel",
             "/usr/share/bash-completion/completions/evenkeel",
             "/usr/share/doc/evenkeel/changelog.Debian.gz",
@@ -178,7 +179,7 @@ mod tests {
         let field = |name: &str| text(output(&scratch.0, "dpkg-deb", &["--field", &path, name]).unwrap());
         assert_eq!((field("Version").as_str(), field("Recommends").as_str()), ("1.2.3-1", "libpcap0.8"));
         let conffiles = output(&scratch.0, "dpkg-deb", &["--info", &path, "conffiles"]).unwrap();
-        assert_eq!(text(conffiles), "/etc/default/evenkeel-guard\n/etc/default/evenkeel-monitor");
+        assert_eq!(text(conffiles), "/etc/default/evenkeel-monitor\n/etc/evenkeel/guard.toml");
     }
 
     #[test]
