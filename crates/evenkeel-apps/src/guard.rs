@@ -2,6 +2,7 @@
 
 mod flood;
 
+use core::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -131,20 +132,37 @@ impl Changing<'_> {
     }
 }
 
-/// Guards the sockets behind network interfaces, and has threads do the work of those if a `share` is given:
-/// the percentage of a core that they get next to one program while sockets are flooded. Runs until the
-/// process is asked to end, or a limit is reached. Calls `began` with the guard, `publish` with a callback
-/// that reads the account for other processes, and `watch` for each interim report. On SIGHUP it calls
-/// `reread` for options; without it SIGHUP asks the process to end. Returns the account.
+/// The guard that is to run.
+pub struct Plan<'a> {
+    /// The network interfaces.
+    pub interfaces: Vec<String>,
+    /// The sockets that are guarded.
+    pub options: GuardOptions,
+    /// Whether threads do the work of the interfaces: the percentage of a core that they get next to one
+    /// program while sockets are flooded.
+    pub share: Option<u8>,
+    /// The reader of options on SIGHUP; without it SIGHUP asks the process to end.
+    pub reread: Option<Reread<'a>>,
+}
+
+impl fmt::Debug for Plan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { interfaces, options, share, reread } = self;
+        let of = (interfaces, options, share, reread.is_some());
+        f.debug_tuple("Plan").field(&of).finish()
+    }
+}
+
+/// Guards the sockets behind network interfaces. Runs until the process is asked to end, or a limit is
+/// reached. Calls `began` with the guard, `publish` with a callback
+/// that reads the account for other processes, `say` with lines about a new configuration, and `watch` for
+/// each interim report. Returns the account.
 ///
 /// # Errors
 /// [`GuardError`]
 pub fn run(
-    interfaces: Vec<String>,
-    options: &GuardOptions,
-    share: Option<u8>,
+    Plan { interfaces, options, share, reread }: Plan<'_>,
     limits: Limits,
-    reread: Option<Reread<'_>>,
     say: fn(&str),
     began: impl FnOnce(&Guard),
     publish: impl FnOnce(GuardReader),
@@ -157,7 +175,7 @@ pub fn run(
     halt.watch(stop.fd());
     changing.hangup.iter().for_each(|(hangup, _)| _ = halt.watch(hangup.fd()));
     limits.reports.iter().for_each(|reports| _ = halt.watch(reports.event().fd()));
-    let guard = Guard::attach(&interfaces, options)?;
+    let guard = Guard::attach(&interfaces, &options)?;
     halt.watch(guard.announcements());
     let begin = clock.now();
     let threads = share.map(|share| Threads::start(&interfaces, share, begin)).transpose()?;

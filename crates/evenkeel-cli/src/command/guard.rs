@@ -7,7 +7,7 @@ use clap::Args;
 use evenkeel::metrics::{Guarded, LimitedAccount, PortAccount, ThreadShare};
 use evenkeel::raw::kernel::{Guard, GuardOptions};
 use evenkeel::raw::privilege::CapabilitySet;
-use evenkeel_apps::guard::{self, GuardError, Reread};
+use evenkeel_apps::guard::{self, GuardError, Plan, Reread};
 use evenkeel_apps::host_setup::Occasion;
 use evenkeel_apps::quantity::{count, three_digits};
 
@@ -119,7 +119,6 @@ pub(crate) const GUIDE: Guide = Guide {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (given, arguments) = (arguments, &arguments.complete()?);
-    let options = arguments.options();
     let kept = if arguments.threaded.is_some() { CapabilitySet::SYS_NICE } else { CapabilitySet::empty() };
     arguments.service.begin(kept)?;
     let limits = published::limits(arguments.duration, Some(arguments.stats_interval))?;
@@ -139,11 +138,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             let _ = arguments.print(guarded);
         }
     };
-    let interfaces = arguments.interfaces.clone();
-    let (share, publish) = (arguments.threaded, published::publish_guard);
-    let reread = given.config.is_some().then(|| -> Reread<'_> { Box::new(|| arguments.changed(given)) });
-    let say = supervision::say;
-    let guarded = guard::run(interfaces, &options, share, limits, reread, say, began, publish, watch)?;
+    let plan = Plan {
+        interfaces: arguments.interfaces.clone(),
+        options: arguments.options(),
+        share: arguments.threaded,
+        reread: given.config.is_some().then(|| -> Reread<'_> { Box::new(|| arguments.changed(given)) }),
+    };
+    let guarded = guard::run(plan, limits, supervision::say, began, published::publish_guard, watch)?;
     drop(progress);
     arguments.print(&guarded)
 }

@@ -133,7 +133,7 @@ pub(crate) fn segment(number: u64, port: u16, flags: u8, options: &[u8]) -> Uppe
     let from_port = 1_024 + (number / 250) as u16;
     let mut segment = [from_port.to_be_bytes(), port.to_be_bytes()].concat();
     segment.extend((number as u32 ^ 0x5a5a_5a5a).to_be_bytes());
-    segment.extend([0, 0, 0, 0, 5 + options.len() as u8 / 4 << 4, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    segment.extend([0, 0, 0, 0, (5 + options.len() as u8 / 4) << 4, flags, 0xff, 0xff, 0, 0, 0, 0]);
     segment.extend(options);
     (6, segment, 16)
 }
