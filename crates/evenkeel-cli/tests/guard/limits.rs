@@ -1,4 +1,4 @@
-//! What the kernel gets only so often: segments of no connection, and requests for an echo.
+//! Kinds of packets that the kernel gets only so often: segments of no connection, and requests for an echo.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
