@@ -339,7 +339,7 @@ INLINE enum fate judge(const struct hook *hook, struct packet *packet, u32 *cook
 	if (packet->protocol == UDP)
 		fate = fate_of_datagram(hook, packet, now);
 	else if (packet->protocol != TCP)
-		fate = is_ours(packet) ? fate_within(ECHOES, now) : UNKNOWN;
+		fate = is_ours(packet) ? fate_of_echo(packet, now) : UNKNOWN;
 	else if (packet->flags == SYN)
 		fate = fate_of_syn(hook, packet, now, cookie);
 	else

@@ -471,6 +471,10 @@ fn spend_limits(object: &mut Ebpf) {
     for kind in 0..4 {
         limits.set(kind, spent.clone().try_into().unwrap(), 0).unwrap();
     }
+    let mut reserved: PerCpuArray<MapData, u64> = take_map(object, "reserved").unwrap();
+    for senders in 0..reserved.len() {
+        reserved.set(senders, spent.clone().try_into().unwrap(), 0).unwrap();
+    }
 }
 
 /// Has the program think that there is a flood of strays for as long as the test runs.
@@ -641,5 +645,28 @@ fn nothing_is_dropped_that_cannot_be_counted() {
             guard.accounts.remove(&key).unwrap();
         }
         assert_eq!([judged(in_xdp), judged(behind_xdp)], [[Fate::IsDropped; 2]; 2]);
+    });
+}
+
+/// A sender of echoes has some left when another one has spent those for all.
+#[test]
+fn who_floods_by_echoes_leaves_some_to_others() {
+    with_addresses(|| {
+        let Some((mut object, _guard)) = guard_of_test() else { return };
+        let mut spent: PerCpuArray<MapData, u64> = take_map(&mut object, "spent").unwrap();
+        let of_all = vec![u64::MAX / 2; aya::util::nr_cpus().unwrap()];
+        // The kind of echoes.
+        spent.set(3, of_all.try_into().unwrap(), 0).unwrap();
+        let echo = Recipe { protocol: 1, flags: 8, payload: 20, ..Recipe::syn() };
+        let (flood, other) = (frame(&echo), frame(&Recipe { source: [192, 0, 2, 1].into(), ..echo }));
+        crate::pin_to_cpu(crate::cpus()[0]).unwrap();
+        for judge in [in_xdp, behind_xdp] {
+            let answered = |frame: &[u8], requests: u32| {
+                (0..requests).filter(|_| judge(&object, frame).unwrap().0 == Some(Fate::Passes)).count()
+            };
+            let of_flood = answered(&flood, 2_000);
+            assert!(of_flood < 500, "{of_flood}");
+            assert_eq!(answered(&other, 5), 5);
+        }
     });
 }
