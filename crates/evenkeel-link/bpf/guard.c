@@ -332,6 +332,8 @@ INLINE enum fate judge(const struct hook *hook, struct packet *packet, u32 *cook
 	u32 zero = 0;
 	u64 now;
 
+	if (is_plain_segment(packet))
+		return PASSED;
 	set = lookup(&settings, &zero);
 	if (!set || !is_guarded(set, packet->port))
 		return PASSED;

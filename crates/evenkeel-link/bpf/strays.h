@@ -46,15 +46,27 @@ INLINE int is_stray(const struct hook *hook, const struct packet *segment)
 	return is_of_none;
 }
 
-/* Decides about a segment that is no SYN. Those of connections are not counted. */
-INLINE enum fate fate_of_segment(const struct hook *hook, struct packet *segment, u64 now)
+/* Returns whether a packet is a segment that nobody has to look at, because there is no flood of strays. */
+INLINE int is_plain_segment(const struct packet *packet)
 {
 	u32 zero = 0;
-	struct stray_flood *flood = lookup(&stray_flood, &zero);
+	struct stray_flood *flood;
 
-	if (!flood || now >= flood->until || !is_ours(segment) || !is_refused(hook, segment, now))
-		return UNKNOWN;
-	if (!is_stray(hook, segment))
+	if (packet->protocol != TCP || packet->flags == SYN)
+		return 0;
+	flood = lookup(&stray_flood, &zero);
+	if (!flood || !flood->until)
+		return 1;
+	if (monotonic() < flood->until)
+		return 0;
+	flood->until = 0;
+	return 1;
+}
+
+/* Decides about a segment that is no SYN, during a flood of strays. Those of connections are not counted. */
+INLINE enum fate fate_of_segment(const struct hook *hook, struct packet *segment, u64 now)
+{
+	if (!is_ours(segment) || !is_refused(hook, segment, now) || !is_stray(hook, segment))
 		return UNKNOWN;
 	account_as(segment, STRAYS);
 	return fate_within(STRAYS, now);
