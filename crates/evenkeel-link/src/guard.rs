@@ -5,6 +5,8 @@
 //! queue of SYNs is full with the kernel's cookies, and limits what the kernel refuses because there is no
 //! socket or connection, and requests for an echo. Everything else is the kernel's.
 
+mod backlogs;
+
 use core::fmt;
 use std::collections::BTreeSet;
 use std::io;
@@ -20,6 +22,7 @@ use evenkeel_core::wire::IpAddress;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
+use self::backlogs::Backlogs;
 use crate::attached::{Attached, Mode, attach, load, xdp};
 use crate::bpf::{error_of, missing, take_map};
 use crate::claim::Claim;
@@ -147,8 +150,10 @@ pub struct Guard {
     /// By port: whether its sockets are guarded.
     selected: Array<MapData, u8>,
     options: GuardOptions,
-    /// Ends with the guard.
-    learning: Vec<FdLink>,
+    /// Learns where the kernel's backlogs are; `None` before the guard is attached.
+    backlogs: Option<Backlogs>,
+    /// Learns for which ports the kernel refuses packets; ends with the guard.
+    refusals: Option<FdLink>,
 }
 
 #[derive(Debug)]
@@ -243,9 +248,9 @@ impl Guard {
     /// another guard, or another XDP program and the kernel is older than Linux 6.6.
     pub fn attach(devices: &[String], options: &GuardOptions) -> Result<Self, LinkError> {
         let (mut object, mut guard) = Self::load(options)?;
-        for program in LEARNING {
-            guard.learning.push(learn(&mut object, program)?);
-        }
+        let [backlogs, refusals] = LEARNING;
+        guard.backlogs = Some(Backlogs::learn(&mut object, backlogs)?);
+        guard.refusals = Some(learn(&mut object, refusals)?);
         for name in devices {
             let index = device_index(name)?;
             // Until it is known that it sends.
@@ -275,7 +280,8 @@ impl Guard {
             settings: take_map(&mut object, "settings")?,
             selected: take_map(&mut object, "selected")?,
             options: GuardOptions::default(),
-            learning: Vec::new(),
+            backlogs: None,
+            refusals: None,
         };
         guard.set(options)?;
         guard.show_addresses()?;
@@ -326,8 +332,9 @@ impl Guard {
         Arc::clone(&self.announcements)
     }
 
-    /// Follows the addresses of the machine, if they have changed, and which devices send answers. The kernel
-    /// does not announce the latter, so this is to be called from time to time.
+    /// Follows the addresses of the machine, if they have changed, and which devices send answers, and ends
+    /// what has been learnt. The kernel does not announce the latter two, so this is to be called from time to
+    /// time.
     ///
     /// # Errors
     /// The kernel does not list its addresses, or the program has no room for them.
@@ -345,6 +352,7 @@ impl Guard {
         if has_changed {
             self.show_addresses()?;
         }
+        self.backlogs.iter_mut().for_each(Backlogs::follow);
         self.show_mute()
     }
 

@@ -243,6 +243,29 @@ fn the_backlogs_of_processors_are_found() {
     });
 }
 
+/// Once all backlogs are known, nothing runs any more whenever a device is polled.
+#[test]
+fn what_has_been_learnt_is_learnt_no_more() {
+    with_addresses(|| {
+        let attached = Guard::attach(&["gt0".to_owned()], &GuardOptions::default());
+        let mut guard = match attached {
+            Err(why @ LinkError::Privilege { .. }) => {
+                let lack = Lack::Other(&why.to_string());
+                return evenkeel_skip::skip(thread::current().name().unwrap(), &lack);
+            }
+            attached => attached.unwrap(),
+        };
+        // The kernel may be about to say that it has worked.
+        let is_over = (0..1_000).any(|_| {
+            guard.follow().unwrap();
+            thread::yield_now();
+            crate::Clock::start().spin(evenkeel_core::time::Duration::from_millis(1));
+            guard.backlogs.as_ref().unwrap().is_over()
+        });
+        assert!(is_over);
+    });
+}
+
 fn addresses() -> impl Strategy<Value = (IpAddr, IpAddr)> {
     let v4 = [PEER_V4, Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::UNSPECIFIED, Ipv4Addr::LOCALHOST, V4]
         .into_iter()
