@@ -333,8 +333,8 @@ impl Guard {
     }
 
     /// Follows the addresses of the machine, if they have changed, and which devices send answers, and ends
-    /// what has been learnt. The kernel does not announce the latter two, so this is to be called from time to
-    /// time.
+    /// what has been learnt. The kernel announces neither of the latter, so this is to be called from time
+    /// to time.
     ///
     /// # Errors
     /// The kernel does not list its addresses, or the program has no room for them.
