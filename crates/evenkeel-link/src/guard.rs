@@ -5,7 +5,7 @@
 //! queue of SYNs is full with the kernel's cookies, and limits what the kernel refuses because there is no
 //! socket or connection, and requests for an echo. Everything else is the kernel's.
 
-mod backlogs;
+mod learning;
 
 use core::fmt;
 use std::collections::BTreeSet;
@@ -16,13 +16,13 @@ use std::sync::Arc;
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, PerCpuHashMap};
 use aya::programs::links::{FdLink, LinkOrder};
 use aya::programs::tc::TcAttachOptions;
-use aya::programs::{RawTracePoint, SchedClassifier, TcAttachType};
+use aya::programs::{SchedClassifier, TcAttachType};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use evenkeel_core::wire::IpAddress;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use self::backlogs::Backlogs;
+use self::learning::{Backlogs, LOAD, learn};
 use crate::attached::{Attached, Mode, attach, load, xdp};
 use crate::bpf::{error_of, missing, take_map};
 use crate::claim::Claim;
@@ -39,9 +39,6 @@ const BEHIND: &str = "guard_skb";
 /// The programs that learn what the other has to know, and their tracepoints: where the kernel's backlogs
 /// are, and for which ports it refuses packets.
 const LEARNING: [[&str; 2]; 2] = [["learn", "napi_poll"], ["remember", "kfree_skb"]];
-/// The operation in errors.
-const LOAD: &str = "load the guard";
-
 /// The operation of following addresses, in errors.
 const FOLLOW: &str = "follow the machine's addresses";
 
@@ -221,16 +218,6 @@ fn attach_behind(object: &mut Ebpf, device: &str) -> Result<FdLink, LinkError> {
         .map_err(|error| error_of(WHAT, error))?;
     let link = program.take_link(id).map_err(|error| error_of(WHAT, error))?;
     FdLink::try_from(link).map_err(|error| error_of(WHAT, error))
-}
-
-/// Lets a program learn from a tracepoint of the kernel, until the link that is returned is dropped.
-fn learn(object: &mut Ebpf, [name, tracepoint]: [&str; 2]) -> Result<FdLink, LinkError> {
-    const WHAT: &str = "attach the guard to a tracepoint";
-    let program = object.program_mut(name).ok_or_else(|| missing(name))?;
-    let program: &mut RawTracePoint = program.try_into().map_err(|error| error_of(LOAD, error))?;
-    program.load().map_err(|error| error_of(LOAD, error))?;
-    let id = program.attach(tracepoint).map_err(|error| error_of(WHAT, error))?;
-    Ok(program.take_link(id).map_err(|error| error_of(WHAT, error))?.into())
 }
 
 impl fmt::Debug for Guard {

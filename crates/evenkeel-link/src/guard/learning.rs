@@ -1,16 +1,29 @@
-//! The places of the kernel's backlogs, which the guard's program learns when a processor works on its own.
+//! What the guard's programs learn from tracepoints of the kernel.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::{fs, thread};
 
 use aya::Ebpf;
 use aya::maps::{Array, MapData};
+use aya::programs::RawTracePoint;
 use aya::programs::links::FdLink;
 
-use super::learn;
-use crate::bpf::take_map;
+use crate::bpf::{error_of, missing, take_map};
 use crate::error::LinkError;
 use crate::pin_to_cpu;
+
+/// The operation in errors.
+pub(super) const LOAD: &str = "load the guard";
+
+/// Lets a program learn from a tracepoint of the kernel, until the link that is returned is dropped.
+pub(super) fn learn(object: &mut Ebpf, [name, tracepoint]: [&str; 2]) -> Result<FdLink, LinkError> {
+    const WHAT: &str = "attach the guard to a tracepoint";
+    let program = object.program_mut(name).ok_or_else(|| missing(name))?;
+    let program: &mut RawTracePoint = program.try_into().map_err(|error| error_of(LOAD, error))?;
+    program.load().map_err(|error| error_of(LOAD, error))?;
+    let id = program.attach(tracepoint).map_err(|error| error_of(WHAT, error))?;
+    Ok(program.take_link(id).map_err(|error| error_of(WHAT, error))?.into())
+}
 
 /// The processors whose backlogs the program looks at: `PROCESSORS` in its source.
 const PROCESSORS: usize = 64;
