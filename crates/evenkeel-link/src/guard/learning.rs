@@ -1,4 +1,4 @@
-//! What the guard's programs learn from tracepoints of the kernel.
+//! Programs of the guard that learn from tracepoints of the kernel.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::{fs, thread};
