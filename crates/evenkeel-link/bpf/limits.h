@@ -1,6 +1,6 @@
 /*
  * Limits for what no socket's queue shows: so many packets of a kind a second on each processor, and so many at once.
- * They are far above what is of use to anybody, and cost the kernel few percent of a processor.
+ * They are far above what is of use to anybody, and cost the kernel a few percent of a processor.
  */
 
 /* The kinds. Each has an account, under this number in the place of a protocol if it is not of a port. */
@@ -43,7 +43,7 @@ INLINE enum fate fate_within(enum limit limit, u64 now)
 
 	if (!until)
 		return PASSED;
-	/* Refusals 1000 times a second, which also keeps those few that a client waits for; echoes 20 000. */
+	/* 1000 refusals a second, and 20 000 echoes. */
 	return take(until, now, limit == ECHOES ? 50000 : 1000000, limit == ECHOES ? 1000 : 50) ? PASSED : DROPPED;
 }
 

@@ -4,6 +4,15 @@ use std::io::{Read as _, Write as _};
 
 use super::*;
 
+/// Loads a guard that knows what the kernel refuses, and lets no stray pass; `None` if the test is skipped.
+fn guard_under_strays() -> Option<(Ebpf, Guard, FdLink)> {
+    let (mut object, guard) = guard_of_test()?;
+    let learning = learn(&mut object, LEARNING[1]).unwrap();
+    spend_limits(&mut object);
+    flood_by_strays(&mut object);
+    Some((object, guard, learning))
+}
+
 /// Returns what the guard has counted as strays: passed and dropped.
 fn strays(guard: &Guard) -> [u64; 2] {
     let accounts = guard.accounts().unwrap();
@@ -40,10 +49,7 @@ fn many_refused_segments_are_a_flood() {
 #[test]
 fn segments_of_connections_are_no_strays() {
     with_addresses(|| {
-        let Some((mut object, guard)) = guard_of_test() else { return };
-        let _learning = learn(&mut object, LEARNING[1]).unwrap();
-        spend_limits(&mut object);
-        flood_by_strays(&mut object);
+        let Some((object, guard, _learning)) = guard_under_strays() else { return };
         for is_v6 in [false, true] {
             let stray = Recipe::stray(is_v6, IDLE);
             let listener = listen(SocketAddr::new(stray.destination, IDLE));
@@ -88,10 +94,7 @@ fn segments_of_connections_are_no_strays() {
 #[test]
 fn the_acknowledgement_of_a_cookie_is_no_stray() {
     with_addresses(|| {
-        let Some((mut object, guard)) = guard_of_test() else { return };
-        let _learning = learn(&mut object, LEARNING[1]).unwrap();
-        spend_limits(&mut object);
-        flood_by_strays(&mut object);
+        let Some((object, guard, _learning)) = guard_under_strays() else { return };
         let _listener = listen((V4, FLOODED).into());
         Sockets::flood();
         let stray = Recipe { source_port: 8_000, ..Recipe::stray(false, FLOODED) };
