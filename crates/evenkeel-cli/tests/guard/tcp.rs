@@ -1,5 +1,6 @@
 //! TCP: SYNs for listeners, and for ports without one.
 
+use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Stdio};
@@ -8,8 +9,9 @@ use std::time::Duration;
 
 use evenkeel::raw::device::{Address, Packet, PacketOptions, TxQueue as _};
 use evenkeel::raw::frame::Pool;
-use evenkeel_testing::{pause, run, wait_for};
+use evenkeel_testing::{attempt, pause, run, wait_for};
 use rustix::net::{AddressFamily, SocketType, sockopt};
+use rustix::thread::gettid;
 use serde_json::Value;
 
 use super::common::{command, signal};
@@ -62,13 +64,20 @@ impl Bench {
             let options = PacketOptions { address: Address::Random, ..PacketOptions::default() };
             let mut device = Packet::open("gd1", &options).unwrap();
             let mut pool = Pool::new(64);
-            for number in 0..count {
-                let frame = frame(hardware, is_v6, number, make(number));
-                let mut frames = pool.take_copy(&frame).into_iter().collect();
-                while device.transmit(&mut frames, &mut pool) == 0 {
-                    thread::yield_now();
+            // In vectors, and before all else that runs, so that a busy machine too sends what is a flood.
+            let thread = gettid().as_raw_nonzero();
+            attempt(&format!("chrt --fifo --pid 1 {thread}"));
+            for first in (0..count).step_by(32) {
+                let numbers = first..count.min(first + 32);
+                let made = numbers.map(|number| frame(hardware, is_v6, number, make(number)));
+                let mut frames: VecDeque<_> = made.map(|frame| pool.take_copy(&frame).unwrap()).collect();
+                while !frames.is_empty() {
+                    if device.transmit(&mut frames, &mut pool) == 0 {
+                        pause(Duration::from_micros(100));
+                    }
                 }
             }
+            attempt(&format!("chrt --other --pid 0 {thread}"));
         });
     }
 
