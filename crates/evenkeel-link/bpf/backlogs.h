@@ -19,8 +19,6 @@ struct softnet_data {
 
 static u32 (*const this_processor)(void) = (void *)8;
 
-/* The question about a field of the kernel where it begins. */
-enum { FIELD_OFFSET = 0 };
 /* Processors whose backlogs are looked at. Those beyond are taken for empty. */
 enum { PROCESSORS = 64 };
 

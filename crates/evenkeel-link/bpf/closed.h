@@ -19,9 +19,11 @@ enum skb_drop_reason {
 	SKB_DROP_REASON_NO_SOCKET = 3,
 	SKB_DROP_REASON_TCP_FLAGS = 30, /* among others: a listener has no use for the segment */
 	SKB_DROP_REASON_TCP_RESET = 45,
+	SKB_DROP_REASON_TCP_ABORT_ON_DATA = 46, /* since Linux 6.9, as is the reason of a listener's resets */
 };
-/* The question about an enumerator for its value. */
-enum { ENUMERATOR_VALUE = 1 };
+/* The questions about an enumerator: whether there is one, and its value. */
+enum { ENUMERATOR_EXISTS = 0, ENUMERATOR_VALUE = 1 };
+#define ASK(question, name) __builtin_preserve_enum_value(*(enum skb_drop_reason *)name, question)
 
 /* What is remembered as refused is forgotten after 16 s, in units of 2^20 ns. */
 enum { REMEMBERED = 16000, UNIT_SHIFT = 20 };
@@ -207,26 +209,54 @@ INLINE int read_place(struct sk_buff *skb, struct refusal *place)
 /* Returns whether the reason for which a packet was dropped is that nobody has a use for it. */
 INLINE int is_refusal(u64 reason)
 {
-#define IS(name) (reason == __builtin_preserve_enum_value(*(enum skb_drop_reason *)name, ENUMERATOR_VALUE))
-	return IS(SKB_DROP_REASON_NO_SOCKET) || IS(SKB_DROP_REASON_TCP_FLAGS) || IS(SKB_DROP_REASON_TCP_RESET);
-#undef IS
+	return reason == ASK(ENUMERATOR_VALUE, SKB_DROP_REASON_NO_SOCKET) ||
+	       reason == ASK(ENUMERATOR_VALUE, SKB_DROP_REASON_TCP_FLAGS) ||
+	       reason == ASK(ENUMERATOR_VALUE, SKB_DROP_REASON_TCP_RESET);
 }
 
-/* Remembers where the kernel has refused a packet, because there is no socket, or only a listener. */
-SEC("raw_tp/kfree_skb")
-int remember(struct freed *freed)
+/* Remembers where the kernel has refused a packet. */
+INLINE void remember_place_of(struct sk_buff *skb)
 {
 	struct refusal place = {};
 	u64 *record, now;
 	u32 sum;
 
-	if (!is_refusal(freed->reason) || !read_place(freed->skb, &place))
-		return 0;
+	if (!read_place(skb, &place))
+		return;
 	now = monotonic();
 	record = record_of(&place, &sum);
 	if (record)
 		*record = (u64)sum << 32 | units(now);
 	if (place.protocol == TCP)
 		note_refused_segment(now);
+}
+
+/* Sees that the kernel refuses a packet, because there is no socket, or only a listener. */
+SEC("raw_tp/kfree_skb")
+int remember(struct freed *freed)
+{
+	if (is_refusal(freed->reason))
+		remember_place_of(freed->skb);
+	return 0;
+}
+
+/* The arguments of the tracepoint `tcp_send_reset`. */
+struct reset {
+	struct sock *socket; /* 0 where there is none */
+	struct sk_buff *skb; /* 0 if no packet asked for it */
+};
+
+/* Sees that the kernel refuses a segment for a listener, where it drops those for no reason: before Linux 6.9. */
+SEC("raw_tp/tcp_send_reset")
+int remember_reset(struct reset *reset)
+{
+	struct sock *socket = reset->socket;
+	u8 state = 0;
+
+	if (ASK(ENUMERATOR_EXISTS, SKB_DROP_REASON_TCP_ABORT_ON_DATA) || !reset->skb)
+		return 0;
+	read_kernel(&state, sizeof state, __builtin_preserve_access_index(&socket->__sk_common.skc_state));
+	if (state == LISTEN)
+		remember_place_of(reset->skb);
 	return 0;
 }

@@ -94,18 +94,8 @@ INLINE int same(const struct tuple_v6 *one, const struct tuple_v6 *other)
 	return !differs;
 }
 
-/* Tells a socket from one that has been closed, whose memory may be another's by now. */
-INLINE int is_at(u64 address, u16 port)
-{
-	struct sock *socket = (void *)address;
-	u16 bound = 0;
-
-	read_kernel(&bound, sizeof bound, __builtin_preserve_access_index(&socket->__sk_common.skc_num));
-	return bound == port;
-}
-
 /*
- * Returns the address of the socket that a datagram leads to, or 0. It may be as it was a moment ago, but neither a
+ * Returns the address of the one socket that a datagram leads to, or 0. It may be as it was a moment ago, but neither a
  * socket that has been closed nor the lack of one that has been opened.
  */
 INLINE u64 socket_of(const struct hook *hook, const struct packet *datagram, u64 now)
@@ -121,10 +111,12 @@ INLINE u64 socket_of(const struct hook *hook, const struct packet *datagram, u64
 		return flow->socket;
 	flow->socket = 0;
 	flow->until = now + KNOWN_NANOS;
-	if (is_ours(datagram)) {
+	if (datagram->is_for_group ? ends_here(hook) : is_ours(datagram)) {
 		flow->socket = find(hook, datagram);
 		if (!flow->socket)
 			flow->until = 0;
+		else if (datagram->is_for_group && !is_alone(flow->socket, datagram->port))
+			flow->socket = 0;
 	}
 	flow->tuple = *tuple;
 	return flow->socket;

@@ -5,9 +5,9 @@
  * A datagram for a socket whose queue is full is dropped here, before the kernel has made a packet of it
  * (datagrams.h). A SYN for a listener whose queue of SYNs is full is answered here (listeners.h). Packets for
  * ports without a socket are let through as often as the kernel is to refuse them (closed.h), and so are segments of no
- * connection (strays.h), and requests for an echo as often as it is to answer. All else goes on untouched: segments of
- * connections, fragments, IP options, groups and broadcasts, and tunnels. README.md of this directory describes how to
- * compile it.
+ * connection (strays.h), and requests for an echo as often as it is to answer. A datagram for a group is judged where it
+ * is for one socket (groups.h). All else goes on untouched: segments of connections, fragments, IP options, broadcasts,
+ * and tunnels. README.md of this directory describes how to compile it.
  */
 
 #include "kernel.h"
@@ -18,7 +18,7 @@ struct xdp_md {
 };
 
 struct __sk_buff {
-	u32 len, others[18], data, data_end;
+	u32 len, others[9], ifindex, more[8], data, data_end;
 };
 
 #define KERNEL __attribute__((preserve_access_index))
@@ -27,7 +27,16 @@ struct atomic {
 	int counter;
 } KERNEL;
 
+/* The state of a listener. */
+enum { LISTEN = 10 };
+
+struct hlist_node {
+	struct hlist_node *next, **pprev;
+} KERNEL;
+
 struct sock_common {
+	u8 skc_state;
+	struct hlist_node skc_node;
 	u16 skc_num; /* the port in host byte order, until the socket is closed */
 } KERNEL;
 
@@ -60,8 +69,8 @@ struct bpf_sock {
 enum { PASS = 2, DROP = 1, TX = 3 };
 /* The same behind XDP: other programs there may decide after this one. */
 enum { NEXT = -1, SHOT = 2 };
-/* The question about a field of the kernel whether it exists. */
-enum { FIELD_EXISTS = 2 };
+/* The questions about a field of the kernel: where it begins, and whether it exists. */
+enum { FIELD_OFFSET = 0, FIELD_EXISTS = 2 };
 
 static long (*const read_kernel)(void *to, u32 len, const void *from) = (void *)113;
 static long (*const release)(struct bpf_sock *sock) = (void *)86;
@@ -133,10 +142,10 @@ struct {
 	struct account *value;
 } datagrams SEC(".maps");
 
-/* A packet to a unicast address. */
+/* A packet, of UDP if it is for a group. */
 struct packet {
 	struct tuple_v6 tuple; /* of IPv4, addresses are in the first words, and the others are zero */
-	u32 port, is_v6;
+	u32 port, is_v6, is_for_group;
 	u32 protocol; /* or what else it is counted as */
 	u32 ip_at, transport_at; /* where in the frame the headers are */
 	u32 segment_len, flags;	 /* of TCP: the length of the header, and what kind of segment it is */
@@ -201,6 +210,7 @@ INLINE void account_as(struct packet *packet, enum limit limit)
 
 #include "closed.h"
 #include "backlogs.h"
+#include "groups.h"
 #include "datagrams.h"
 #include "listeners.h"
 #include "strays.h"
@@ -211,16 +221,18 @@ INLINE const u8 *parse_ip(const u8 *at, const u8 *end, u16 type, struct packet *
 	struct tuple_v6 *tuple = &packet->tuple;
 
 	if (type == 0x0800) {
-		/* Groups and broadcasts lead to several sockets. */
-		if (at + V4_LEN > end || at[0] != 0x45 || number(at + 6) & 0x3fff || at[16] >= 224)
+		/* Broadcasts lead to several sockets. */
+		if (at + V4_LEN > end || at[0] != 0x45 || number(at + 6) & 0x3fff || at[16] >= 240)
 			return 0;
+		packet->is_for_group = at[16] >= 224;
 		packet->protocol = at[9];
 		tuple->source[0] = word(at + 12);
 		tuple->destination[0] = word(at + 16);
 		return at + V4_LEN;
 	}
-	if (type != 0x86dd || at + V6_LEN > end || at[0] >> 4 != 6 || at[24] == 0xff)
+	if (type != 0x86dd || at + V6_LEN > end || at[0] >> 4 != 6)
 		return 0;
+	packet->is_for_group = at[24] == 0xff;
 	packet->protocol = at[6];
 	for (int i = 0; i < 4; i++) {
 		tuple->source[i] = word(at + 8 + 4 * i);
@@ -244,7 +256,7 @@ INLINE int parse(const u8 *frame, const u8 *end, struct packet *packet)
 	const u8 *at = frame + ETHERNET_LEN, *transport;
 	u16 type;
 
-	if (at > end || frame[0] & 1)
+	if (at > end)
 		return 0;
 	type = number(frame + 12);
 	for (int tags = 0; tags < 2 && (type == 0x8100 || type == 0x88a8); tags++) {
@@ -254,7 +266,9 @@ INLINE int parse(const u8 *frame, const u8 *end, struct packet *packet)
 		at += TAG_LEN;
 	}
 	transport = parse_ip(at, end, type, packet);
-	if (!transport || transport + UDP_LEN > end)
+	if (!transport || transport + UDP_LEN > end || packet->is_for_group != (frame[0] & 1))
+		return 0;
+	if (packet->is_for_group && packet->protocol != UDP)
 		return 0;
 	if (packet->protocol == TCP) {
 		if (transport + TCP_LEN > end)

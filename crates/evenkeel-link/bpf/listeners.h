@@ -22,7 +22,6 @@ static long (*const adjust_tail)(void *context, int by) = (void *)65;
 static long (*const check_mtu)(void *context, u32 device, u32 *mtu, int by, u64 flags) = (void *)163;
 static long (*const load_bytes)(void *context, u32 at, void *to, u32 len) = (void *)189;
 
-enum { LISTEN = 10 };
 enum { SYN = 0x02, ACK = 0x10 };
 /* A SYN has neither FIN, RST nor ACK. */
 enum { KIND = 0x17 };

@@ -5,6 +5,7 @@
 //! queue of SYNs is full with the kernel's cookies, and limits what the kernel refuses because there is no
 //! socket or connection, and requests for an echo. Everything else is the kernel's.
 
+mod groups;
 mod learning;
 
 use core::fmt;
@@ -36,9 +37,11 @@ static OBJECT: &[u8] = include_bytes_aligned!("../bpf/guard.o");
 const PROGRAM: &str = "guard";
 /// The name of the same program for devices whose XDP program is another's.
 const BEHIND: &str = "guard_skb";
-/// The programs that learn what the other has to know, and their tracepoints: where the kernel's backlogs
-/// are, and for which ports it refuses packets.
-const LEARNING: [[&str; 2]; 2] = [["learn", "napi_poll"], ["remember", "kfree_skb"]];
+/// The program that learns where the kernel's backlogs are, and its tracepoint.
+const BACKLOGS: [&str; 2] = ["learn", "napi_poll"];
+/// The programs that learn for which ports the kernel refuses packets, and their tracepoints. Before Linux
+/// 6.9 only the second one sees what a listener refuses, and after that only the first.
+const REFUSALS: [[&str; 2]; 2] = [["remember", "kfree_skb"], ["remember_reset", "tcp_send_reset"]];
 /// The operation of following addresses, in errors.
 const FOLLOW: &str = "follow the machine's addresses";
 
@@ -141,6 +144,8 @@ pub struct Guard {
     addresses: HashMap<MapData, [u32; 5], u8>,
     /// By index: devices on which the kernel answers all SYNs, of those with the guard in XDP.
     mute: HashMap<MapData, u32, u8>,
+    /// By index: devices at which datagrams for groups end here.
+    groups: HashMap<MapData, u32, u8>,
     shown: BTreeSet<IpAddress>,
     announcements: Arc<OwnedFd>,
     settings: Array<MapData, [u32; 2]>,
@@ -150,7 +155,7 @@ pub struct Guard {
     /// Learns where the kernel's backlogs are; `None` before the guard is attached.
     backlogs: Option<Backlogs>,
     /// Learns for which ports the kernel refuses packets; ends with the guard.
-    refusals: Option<FdLink>,
+    refusals: Vec<FdLink>,
 }
 
 #[derive(Debug)]
@@ -159,6 +164,7 @@ struct GuardedDevice {
     index: u32,
     place: Place,
     is_mute: bool,
+    has_groups: bool,
     _claim: Claim,
 }
 
@@ -220,6 +226,22 @@ fn attach_behind(object: &mut Ebpf, device: &str) -> Result<FdLink, LinkError> {
     FdLink::try_from(link).map_err(|error| error_of(WHAT, error))
 }
 
+/// Lets the program learn for which ports the kernel refuses packets, until the links are dropped.
+fn learn_refusals(object: &mut Ebpf) -> Result<Vec<FdLink>, LinkError> {
+    REFUSALS.into_iter().map(|program| learn(object, program)).collect()
+}
+
+/// Shows the program whether a device is among those of a map, if that has changed.
+fn show(map: &mut HashMap<MapData, u32, u8>, device: u32, was: &mut bool, is: bool) -> Result<(), LinkError> {
+    if is == *was {
+        return Ok(());
+    }
+    let shown = if is { map.insert(device, 1, 0) } else { map.remove(&device) };
+    shown.map_err(|error| error_of("show the guard its devices", error))?;
+    *was = is;
+    Ok(())
+}
+
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard").field("devices", &self.devices).finish_non_exhaustive()
@@ -235,18 +257,25 @@ impl Guard {
     /// another guard, or another XDP program and the kernel is older than Linux 6.6.
     pub fn attach(devices: &[String], options: &GuardOptions) -> Result<Self, LinkError> {
         let (mut object, mut guard) = Self::load(options)?;
-        let [backlogs, refusals] = LEARNING;
-        guard.backlogs = Some(Backlogs::learn(&mut object, backlogs)?);
-        guard.refusals = Some(learn(&mut object, refusals)?);
+        guard.backlogs = Some(Backlogs::learn(&mut object, BACKLOGS)?);
+        guard.refusals = learn_refusals(&mut object)?;
         for name in devices {
             let index = device_index(name)?;
             // Until it is known that it sends.
             guard.mute.insert(index, 1, 0).map_err(|error| error_of(LOAD, error))?;
             let _claim = Claim::of_guard(name, index)?;
             let place = place(&mut object, name)?;
-            guard.devices.push(GuardedDevice { name: name.clone(), index, place, is_mute: true, _claim });
+            let name = name.clone();
+            guard.devices.push(GuardedDevice {
+                name,
+                index,
+                place,
+                is_mute: true,
+                has_groups: false,
+                _claim,
+            });
         }
-        guard.show_mute()?;
+        guard.show_devices()?;
         Ok(guard)
     }
 
@@ -262,13 +291,14 @@ impl Guard {
             datagrams: take_map(&mut object, "datagrams")?,
             addresses: take_map(&mut object, "addresses")?,
             mute: take_map(&mut object, "mute")?,
+            groups: take_map(&mut object, "groups")?,
             shown: BTreeSet::new(),
             announcements: Arc::new(announcements),
             settings: take_map(&mut object, "settings")?,
             selected: take_map(&mut object, "selected")?,
             options: GuardOptions::default(),
             backlogs: None,
-            refusals: None,
+            refusals: Vec::new(),
         };
         guard.set(options)?;
         guard.show_addresses()?;
@@ -319,9 +349,9 @@ impl Guard {
         Arc::clone(&self.announcements)
     }
 
-    /// Follows the addresses of the machine, if they have changed, and which devices send answers, and ends
-    /// what has been learnt. The kernel announces neither of the latter, so this is to be called from time
-    /// to time.
+    /// Follows the addresses of the machine, if they have changed, which devices send answers, and which have
+    /// others on top, and ends what has been learnt. The kernel announces none but the first, so this is to
+    /// be called from time to time.
     ///
     /// # Errors
     /// The kernel does not list its addresses, or the program has no room for them.
@@ -340,20 +370,16 @@ impl Guard {
             self.show_addresses()?;
         }
         self.backlogs.iter_mut().for_each(Backlogs::follow);
-        self.show_mute()
+        self.show_devices()
     }
 
-    /// Shows the program which devices would drop its answers.
-    fn show_mute(&mut self) -> Result<(), LinkError> {
+    /// Shows the program which devices would drop its answers, and at which ones datagrams for groups end.
+    fn show_devices(&mut self) -> Result<(), LinkError> {
         for device in &mut self.devices {
             let is_mute = !device.sends();
-            if is_mute == device.is_mute {
-                continue;
-            }
-            let shown =
-                if is_mute { self.mute.insert(device.index, 1, 0) } else { self.mute.remove(&device.index) };
-            shown.map_err(|error| error_of("show the guard which devices send", error))?;
-            device.is_mute = is_mute;
+            show(&mut self.mute, device.index, &mut device.is_mute, is_mute)?;
+            let has_groups = groups::end_at(&device.name);
+            show(&mut self.groups, device.index, &mut device.has_groups, has_groups)?;
         }
         Ok(())
     }

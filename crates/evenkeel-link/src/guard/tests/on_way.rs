@@ -9,7 +9,7 @@ use aya::programs::{TestRun as _, TestRunAttrs, TestRunOptions, Xdp};
 use evenkeel_skip::{Lack, skip};
 
 use super::{
-    LEARNING, PROGRAM, ROOMY, Recipe, V4, folded, frame, guard_of_test, learn, sum, take_map, with_addresses,
+    BACKLOGS, PROGRAM, ROOMY, Recipe, V4, folded, frame, guard_of_test, learn, sum, take_map, with_addresses,
 };
 use crate::guard::{Judged, Transport};
 
@@ -61,7 +61,7 @@ fn what_is_on_its_way_to_a_socket_needs_room() {
         if other >= 64 {
             return skip(&name, &Lack::Other("a processor whose backlog is not looked at"));
         }
-        let _learning = learn(&mut object, LEARNING[0]).unwrap();
+        let _learning = learn(&mut object, BACKLOGS).unwrap();
         let known: aya::maps::Array<_, [u64; 65]> = take_map(&mut object, "backlogs").unwrap();
         steer_to(other);
         let socket = UdpSocket::bind((V4, ROOMY)).unwrap();
