@@ -10,12 +10,16 @@ use evenkeel::metrics::{GuardReader, Guarded, ThreadShare};
 use evenkeel::raw::device::LinkError;
 use evenkeel::raw::kernel::{Guard, GuardOptions, NapiThreads};
 use evenkeel::raw::signal::{Stop, hangup_events};
-use evenkeel::raw::time::{Clock, Instant};
+use evenkeel::raw::time::{Clock, Duration, Instant};
 use evenkeel::raw::wait::{EventFd, Halt};
 
 use self::flood::Flood;
 use crate::host_setup::{Limits, Occasion};
 use crate::supervised::Manager;
+
+/// The time after which the guard looks at its devices again, at the latest: the kernel does not announce all
+/// that changes there.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The reason for which a guard could not run.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +68,8 @@ impl Threads {
 impl Attached {
     /// Returns when [`Attached::follow`] is to be called next.
     fn next(&self) -> Instant {
-        self.threads().map_or(Instant::NEVER, |threads| threads.flood.next())
+        let look = self.clock.now() + LOOK;
+        self.threads().map_or(look, |threads| look.min(threads.flood.next()))
     }
 
     /// Follows what has changed on the machine.

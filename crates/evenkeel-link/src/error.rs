@@ -174,6 +174,15 @@ pub enum LinkError {
          (--device /dev/net/tun)"
     )]
     NoTun,
+    /// The kernel does not show its types, by which the guard finds the fields of its sockets.
+    #[error(
+        "the guard needs the types of the kernel, and /sys/kernel/btf/vmlinux cannot be read: {why}; use a \
+         kernel with CONFIG_DEBUG_INFO_BTF, which distributions have, and mount /sys"
+    )]
+    NoTypes {
+        /// The error.
+        why: String,
+    },
     /// The device already existed, so we may not set its addresses.
     #[error("`{name}` exists already; set its address by hand: ip addr add {address} dev {name}")]
     AddressOfExisting {

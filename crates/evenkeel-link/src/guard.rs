@@ -18,7 +18,7 @@ use aya::maps::{Array, HashMap, MapData, PerCpuArray, PerCpuHashMap};
 use aya::programs::links::{FdLink, LinkOrder};
 use aya::programs::tc::TcAttachOptions;
 use aya::programs::{SchedClassifier, TcAttachType};
-use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
+use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 use evenkeel_core::wire::IpAddress;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
@@ -253,8 +253,8 @@ impl Guard {
     /// another XDP program, the guard is behind that one, where the kernel has made a packet of each frame.
     ///
     /// # Errors
-    /// The process lacks a capability, the kernel cannot run the program, there is no such device, or it has
-    /// another guard, or another XDP program and the kernel is older than Linux 6.6.
+    /// The process lacks a capability, the kernel cannot run the program or does not show its types, there is
+    /// no such device, or it has another guard, or another XDP program and the kernel is older than Linux 6.6.
     pub fn attach(devices: &[String], options: &GuardOptions) -> Result<Self, LinkError> {
         let (mut object, mut guard) = Self::load(options)?;
         guard.backlogs = Some(Backlogs::learn(&mut object, BACKLOGS)?);
@@ -281,7 +281,10 @@ impl Guard {
 
     /// Loads the program, which knows the addresses of the machine then.
     fn load(options: &GuardOptions) -> Result<(Ebpf, Self), LinkError> {
-        let mut object = EbpfLoader::new().load(OBJECT).map_err(|error| error_of(LOAD, error))?;
+        // Without them it would be loaded, and read the fields of its own declarations.
+        let types = Btf::from_sys_fs().map_err(|error| LinkError::NoTypes { why: error.to_string() })?;
+        let mut loader = EbpfLoader::new();
+        let mut object = loader.btf(Some(&types)).load(OBJECT).map_err(|error| error_of(LOAD, error))?;
         load(xdp(&mut object, PROGRAM)?).map_err(|error| error_of(LOAD, error))?;
         behind(&mut object)?.load().map_err(|error| error_of(LOAD, error))?;
         let announcements = open_socket(ADDRESSES, ANNOUNCED_BYTES).map_err(following)?;

@@ -140,7 +140,7 @@ macro_rules! checks {
 }
 
 checks! {
-    Kernel KERNEL "kernel" "xdp: needs Linux 5.9, and the guard 6.2.";
+    Kernel KERNEL "kernel" "xdp: needs Linux 5.9, and the guard 6.1.";
     Kernel BTF "btf" "The guard reads the kernel's sockets by their type information.";
     Kernel AF_XDP "af-xdp" "xdp: receives past the kernel's stack through AF_XDP sockets.";
     Kernel JIT "bpf-jit" "Without the JIT an XDP program costs several times as much for each frame.";

@@ -43,7 +43,7 @@ fn kernel(files: &Files) -> Finding {
         Err(why) => return Check::KERNEL.unseen(why, RELEASE),
     };
     let verdict = match version {
-        (5, 9..) | (6, 0 | 1) => Verdict::CouldBeBetter,
+        (5, 9..) | (6, 0) => Verdict::CouldBeBetter,
         (..=5, _) => Verdict::Missing,
         _ => Verdict::Good,
     };

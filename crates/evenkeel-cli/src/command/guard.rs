@@ -78,7 +78,8 @@ pub(crate) const GUIDE: Guide = Guide {
                 "It needs root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON) and /sys/kernel/btf/vmlinux. Behind \
              another XDP program, from Linux 6.6 on, it answers no SYNs. What the kernel would only refuse \
              (closed ports, segments of no connection) and requests for an echo are limited. Connections, \
-             fragments, IP options, groups, tunnels, and what is for other machines go on to the kernel.",
+             fragments, IP options, tunnels, groups with several sockets, and what is for other machines \
+             go on to the kernel.",
             )],
         },
         Section {

@@ -6,13 +6,14 @@ mod behind;
 mod common;
 mod faults;
 mod figures;
+mod groups;
 mod limits;
 mod reload;
 mod tcp;
 mod threads;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::{command, signal};
@@ -94,6 +95,13 @@ impl Bench {
     }
 }
 
+/// Runs a script that sees the devices of this network namespace in `/sys`.
+fn script(text: &str) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &format!("mount -t sysfs sysfs /sys && {text}")]);
+    command
+}
+
 /// Returns the hardware address of the near end.
 fn hardware() -> String {
     let shown = run("ip -j link show gd0");
@@ -106,7 +114,16 @@ struct Guard(Child);
 impl Guard {
     fn start(options: &[&str]) -> Self {
         let arguments = [&["guard", "gd0", "--json"], options].concat();
-        let child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        Self::attached(&mut command(&arguments))
+    }
+
+    /// Starts a guard that sees the devices of this network namespace in `/sys`.
+    fn with_sys() -> Self {
+        Self::attached(&mut script(&format!("exec {} guard gd0 --json", env!("CARGO_BIN_EXE_evenkeel"))))
+    }
+
+    fn attached(command: &mut Command) -> Self {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         wait_for("the guard", || run("ip link show gd0").contains("prog/xdp"));
         Self(child)
     }

@@ -7,16 +7,9 @@ use evenkeel_testing::{Program, run, wait_for};
 use serde_json::Value;
 
 use crate::common::signal;
-use crate::{Bench, FLOODED, at_veth_with};
+use crate::{Bench, FLOODED, at_veth_with, script};
 
 const PROGRAMS: [Program; 2] = [("unshare", "util-linux"), ("renice", "util-linux")];
-
-/// Runs a script that sees the devices of this network namespace in `/sys`.
-fn script(text: &str) -> Command {
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", &format!("mount -t sysfs sysfs /sys && {text}")]);
-    command
-}
 
 fn output_of(text: &str) -> String {
     let output = script(text).output().unwrap();

@@ -9,6 +9,7 @@ mod strays;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use aya::maps::PerCpuArray;
@@ -501,6 +502,18 @@ fn spend_limits(object: &mut Ebpf) {
     }
 }
 
+/// Programs that learn what the kernel refuses, and the right to be the only test that has them.
+type Alone = (MutexGuard<'static, ()>, Vec<FdLink>);
+
+/// Lets the program learn what the kernel refuses. It sees what any test is refused, and many refusals would
+/// be a flood to another test, too.
+fn learn_refusals_alone(object: &mut Ebpf) -> Alone {
+    static REFUSALS: Mutex<()> = Mutex::new(());
+    // A test that fails leaves nothing behind.
+    let alone = REFUSALS.lock().unwrap_or_else(PoisonError::into_inner);
+    (alone, learn_refusals(object).unwrap())
+}
+
 /// Has the program think that there is a flood of strays for as long as the test runs.
 fn flood_by_strays(object: &mut Ebpf) {
     let mut flood: Array<MapData, [u64; 3]> = take_map(object, "stray_flood").unwrap();
@@ -595,7 +608,7 @@ fn random_frames_have_that_fate_behind_another_program() {
 fn assert_random_frames_are_judged(judge: fn(&Ebpf, &[u8]) -> Verdict, answerable: Fate) {
     with_addresses(move || {
         let Some((mut object, guard)) = guard_of_test() else { return };
-        let _learning = learn_refusals(&mut object).unwrap();
+        let _learning = learn_refusals_alone(&mut object);
         spend_limits(&mut object);
         flood_by_strays(&mut object);
         let _sockets = Sockets::open();

@@ -5,9 +5,9 @@ use std::io::{Read as _, Write as _};
 use super::*;
 
 /// Loads a guard that knows what the kernel refuses, and lets no stray pass; `None` if the test is skipped.
-fn guard_under_strays() -> Option<(Ebpf, Guard, Vec<FdLink>)> {
+fn guard_under_strays() -> Option<(Ebpf, Guard, Alone)> {
     let (mut object, guard) = guard_of_test()?;
-    let learning = learn_refusals(&mut object).unwrap();
+    let learning = learn_refusals_alone(&mut object);
     spend_limits(&mut object);
     flood_by_strays(&mut object);
     Some((object, guard, learning))
@@ -24,7 +24,7 @@ fn strays(guard: &Guard) -> [u64; 2] {
 fn many_refused_segments_are_a_flood() {
     with_addresses(|| {
         let Some((mut object, _guard)) = guard_of_test() else { return };
-        let _learning = learn_refusals(&mut object).unwrap();
+        let _learning = learn_refusals_alone(&mut object);
         let flood: Array<MapData, [u64; 3]> = take_map(&mut object, "stray_flood").unwrap();
         let _listener = listen((V4, IDLE).into());
         let mut is_flood = false;
