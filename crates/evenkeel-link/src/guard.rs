@@ -254,7 +254,8 @@ impl Guard {
     ///
     /// # Errors
     /// The process lacks a capability, the kernel cannot run the program or does not show its types, there is
-    /// no such device, or it has another guard, or another XDP program and the kernel is older than Linux 6.6.
+    /// no such device, or it has another guard, or another XDP program and the kernel is older than Linux
+    /// 6.6.
     pub fn attach(devices: &[String], options: &GuardOptions) -> Result<Self, LinkError> {
         let (mut object, mut guard) = Self::load(options)?;
         guard.backlogs = Some(Backlogs::learn(&mut object, BACKLOGS)?);

@@ -53,8 +53,8 @@ impl Bench {
     }
 }
 
-/// What one socket cannot take is dropped in front of the kernel. Where two have a port, or a bridge may have
-/// it for others, the kernel gets all.
+/// Datagrams that one socket cannot take are dropped in front of the kernel. Where two sockets have a port,
+/// or a device on top may have them for others, the kernel gets all.
 #[test]
 fn a_group_is_guarded_where_it_is_for_one_socket() {
     at_veth_with(&PROGRAMS, |bench| {

@@ -47,8 +47,8 @@ fn fill(socket: &UdpSocket) {
     }
 }
 
-/// Waits until the kernel has so many sockets at the port: a program that is being started by another test has
-/// closed ones for a moment still.
+/// Waits until the kernel has so many sockets at the port: a program that is being started by another test
+/// has closed ones for a moment still.
 fn wait_for_sockets(open: usize) {
     let port = format!(":{PORT:04X} ");
     let at_port = || {
@@ -122,8 +122,8 @@ fn a_datagram_for_a_group_is_judged_by_the_one_socket_at_its_port() {
     });
 }
 
-/// Wherever sockets of other ports are in the kernel's list, a datagram is dropped only if there is one at its
-/// port, and always if there are few in all.
+/// Wherever sockets of other ports are in the kernel's list, a datagram is dropped only if there is one at
+/// its port, and always if there are few in all.
 #[test]
 fn sockets_at_one_port_are_found_among_others() {
     with_addresses(|| {
@@ -134,8 +134,8 @@ fn sockets_at_one_port_are_found_among_others() {
         let config = Config { cases: 200, failure_persistence: None, ..Config::default() };
         TestRunner::new(config)
             .run(&(opened, 0..3_usize), |(opened, of_port)| {
-                // As many as are wanted stay open at the port, of any address or of another one than the group's,
-                // and half of the others, in any order.
+                // As many as are wanted stay open at the port, of any address or of another one than the
+                // group's, and half of the others, in any order.
                 let (mut any, mut elsewhere, mut others) = (Vec::new(), Vec::new(), Vec::new());
                 for (other, choice) in opened {
                     if other < OTHERS.len() {
