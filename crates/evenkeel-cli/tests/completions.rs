@@ -83,7 +83,7 @@ fn offered_in_zsh(line: &str) -> Option<Vec<String>> {
 }
 
 /// Lines, each with words that a shell offers for it, and words that it does not offer.
-const LINES: [(&str, &[&str], &[&str]); 11] = [
+const LINES: [(&str, &[&str], &[&str]); 15] = [
     ("evenkeel bla", &["blast"], &["demo"]),
     ("evenkeel lab run l97-fig1", &["l97-fig1", "l97-fig15"], &["o96-fig3"]),
     ("evenkeel lab run t0", &["t00", "t00-tab1"], &["all"]),
@@ -93,6 +93,11 @@ const LINES: [(&str, &[&str], &[&str]); 11] = [
     ("evenkeel echo cable --architecture ", &["eager", "ni-lrp", "soft-lrp"], &["Cargo.toml"]),
     ("evenkeel echo cable --tcp --congestion ", &["bbr", "cubic", "newreno"], &["Cargo.toml"]),
     ("evenkeel blast pack", &["packet:", "packet:lo"], &["cable"]),
+    // Interfaces that the machine has, as links and without.
+    ("evenkeel monitor l", &["lo"], &["any"]),
+    ("evenkeel guard l", &["lo"], &["any"]),
+    ("evenkeel guard lo --dry-run l", &["lo"], &["any"]),
+    ("evenkeel doctor l", &["lo"], &["interfaces"]),
     // Files where a file is meant, and nowhere else.
     ("evenkeel route --rules Car", &["Cargo.toml"], &[]),
     ("evenkeel blast cable --rate Car", &[], &["Cargo.toml"]),

@@ -73,15 +73,24 @@ fn script(shell: Shell) -> String {
     clap_complete::generate(shell, &mut command, "evenkeel", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     match shell {
-        Shell::Bash => in_bash(&script),
+        Shell::Bash => in_bash(&command, script),
         Shell::Zsh => in_zsh(&script),
         Shell::Fish => script + include_str!("links.fish") + &arguments_in_fish(&command, ""),
         _ => script,
     }
 }
 
+/// Returns whether the values of an argument are names of interfaces.
+fn takes_interfaces(arg: &Arg) -> bool {
+    arg.is_positional() && arg.get_id() == "interfaces"
+}
+
 /// Inserts calls of the function into the lists of words, which stand in double quotes.
-fn in_bash(script: &str) -> String {
+fn in_bash(command: &Command, mut script: String) -> String {
+    for subcommand in command.get_subcommands().filter(|it| it.get_arguments().any(takes_interfaces)) {
+        let list = format!("evenkeel__subcmd__{})\n            opts=\"", subcommand.get_name());
+        script = script.replacen(&list, &format!("{list}$(_evenkeel_links) "), 1);
+    }
     let named = script
         .replace("any cable", "any $(_evenkeel_links) cable")
         .replace("tap: packet:", "tap: $(_evenkeel_links tap:) packet: $(_evenkeel_links packet:)")
@@ -94,7 +103,7 @@ fn in_bash(script: &str) -> String {
 /// Replaces each list of words in parentheses with a call of the function with these words.
 fn in_zsh(script: &str) -> String {
     let lists = [
-        "any cable tap\\: packet\\: pcap\\:",
+        "any cable tap\\: packet\\: xdp\\: pcap\\:",
         "cable tap\\: packet\\: xdp\\: pcap\\:",
         "cable tap\\: packet\\: xdp\\:",
         "tap\\: packet\\: xdp\\:",
@@ -103,6 +112,14 @@ fn in_zsh(script: &str) -> String {
     let named = lists.iter().fold(script.to_owned(), |script, list| {
         script.replace(&format!(":({list})"), &format!(":{{_evenkeel_links {list}}}"))
     });
+    // What takes interfaces has no list yet.
+    let interfaces = |line: &str| match line.strip_suffix(":' \\") {
+        Some(line) if line.starts_with("'*::interfaces --") => {
+            format!("{line}:{{_evenkeel_links interfaces}}' \\\n")
+        }
+        _ => format!("{line}\n"),
+    };
+    let named: String = named.lines().map(interfaces).collect();
     named.replacen("_evenkeel() {", &format!("{}_evenkeel() {{", include_str!("links.zsh")), 1)
 }
 
@@ -136,7 +153,7 @@ fn argument_in_fish(arg: &Arg, seen: &str) -> String {
     let values = arg.get_possible_values();
     let has = |name: &str| values.iter().any(|value| value.get_name() == name);
     let is_link = has("packet:");
-    if !(is_link || arg.is_positional() && !values.is_empty()) {
+    if !(is_link || takes_interfaces(arg) || arg.is_positional() && !values.is_empty()) {
         return String::new();
     }
     let option = arg.get_long().map(|long| format!("-l {long} -r ")).unwrap_or_default();
@@ -150,7 +167,7 @@ fn argument_in_fish(arg: &Arg, seen: &str) -> String {
     if has("xdp:") {
         words.push("(__evenkeel_links xdp:)");
     }
-    if has("any") {
+    if has("any") || takes_interfaces(arg) {
         words.push("(__evenkeel_links)");
     }
     format!("complete -c evenkeel -n \"{seen}\" {option}-f -a \"{}\"\n", words.join(" "))
