@@ -180,6 +180,9 @@ pub fn run(
     halt.watch(stop.fd());
     changing.hangup.iter().for_each(|(hangup, _)| _ = halt.watch(hangup.fd()));
     limits.reports.iter().for_each(|reports| _ = halt.watch(reports.event().fd()));
+    for device in NapiThreads::put_back() {
+        say(&format!("put back the settings of {device}, which a guard had left that was killed"));
+    }
     let guard = Guard::attach(&interfaces, &options)?;
     halt.watch(guard.announcements());
     let begin = clock.now();

@@ -72,6 +72,7 @@ mod netdev;
 mod packet;
 mod parking;
 mod privileges;
+mod put_back;
 mod random;
 mod received;
 mod refuser;

@@ -10,7 +10,8 @@ use rustix::process::{Pid, getpriority_process, setpriority_process};
 use crate::error::LinkError;
 use crate::genetlink::napi_threads;
 use crate::netdev::device_index;
-use crate::restorer::{KeptFile, Restorer};
+use crate::put_back::{self, KeptFile};
+use crate::restorer::Restorer;
 
 /// The weights of a thread by its niceness, from 0 on (`sched_prio_to_weight` of kernel/sched/core.c).
 const WEIGHTS: [u32; 20] =
@@ -24,7 +25,8 @@ fn niceness_for(percent: u8) -> i32 {
 }
 
 /// Network devices whose work is done by threads of the kernel. When this value is dropped, or its process
-/// ends, even by SIGKILL, the devices are as they were before.
+/// ends, even by SIGKILL, the devices are as they were before. A second process sees to that; if that is
+/// killed, too, [`NapiThreads::put_back`] is for the next start.
 #[derive(Debug)]
 pub struct NapiThreads {
     devices: Vec<String>,
@@ -71,6 +73,13 @@ impl NapiThreads {
             found.into_iter().try_for_each(keep_weight).map_err(unchangeable)?;
         }
         Ok(threads)
+    }
+
+    /// Puts back the settings of this network namespace that another process has left: one that was killed
+    /// with SIGKILL, and with it the process that it has for this purpose. Returns the names of the devices.
+    #[must_use]
+    pub fn put_back() -> Vec<String> {
+        put_back::put_back()
     }
 
     /// Gives the threads the lower weight, or that which they had before.
@@ -163,8 +172,12 @@ fn settings_of(name: &str) -> Result<Vec<Setting>, LinkError> {
             if before.trim() == value || is_zero(&before) && is_zero(value) {
                 continue;
             }
-            let kept = KeptFile { path: CString::new(path.as_os_str().as_encoded_bytes())?, content: before };
-            settings.push(Setting { path, value, kept });
+            let name = CString::new(path.as_os_str().as_encoded_bytes())?;
+            settings.push(Setting {
+                path,
+                value,
+                kept: KeptFile { device: index, path: name, content: before },
+            });
         }
         Ok(settings)
     };

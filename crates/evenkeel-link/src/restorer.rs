@@ -1,24 +1,15 @@
 //! A process that puts settings of the kernel back when the one that changed them ends, however that happens.
 
-use core::ffi::CStr;
-use std::ffi::CString;
 use std::io;
-use std::io::Write as _;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{Mode, OFlags, open, unlink};
 use rustix::io::{Errno, read, write};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, WaitOptions, setpriority_process, waitpid};
 
+use crate::put_back::{KeptFile, Record, is_of_napi};
 use crate::sys;
-
-/// A file of the kernel's settings, and what is to be written to it at the end.
-#[derive(Debug, Clone)]
-pub(crate) struct KeptFile {
-    pub(crate) path: CString,
-    pub(crate) content: String,
-}
 
 /// The most threads whose niceness is put back.
 const THREADS: usize = 1024;
@@ -32,15 +23,25 @@ pub(crate) struct Restorer {
     /// Until it is dropped.
     pipe: Option<OwnedFd>,
     process: Pid,
+    /// For the next start, if both processes are killed; `None` where it cannot be written.
+    record: Option<Record>,
 }
 
 impl Restorer {
     /// Starts the process. It keeps all descriptors that are open now until it ends.
     pub(crate) fn start(files: Vec<KeptFile>) -> io::Result<Self> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+        let record = Record::write(&files).ok();
+        let path = record.as_ref().map(Record::path);
+        let child = || {
+            outlive(&reader, &writer, &files);
+            if let Some(path) = &path {
+                let _ = unlink(path.as_c_str());
+            }
+        };
         // SAFETY: what runs in the other process only makes system calls and changes its own stack.
-        let process = unsafe { sys::fork_apart(|| outlive(&reader, &writer, &files)) }?;
-        Ok(Self { pipe: Some(writer), process })
+        let process = unsafe { sys::fork_apart(child) }?;
+        Ok(Self { pipe: Some(writer), process, record })
     }
 
     /// Has a thread's niceness put back at the end.
@@ -49,7 +50,7 @@ impl Restorer {
         let [a, b, c, d] = thread.as_raw_nonzero().get().to_ne_bytes();
         let [e, f, g, h] = niceness.to_ne_bytes();
         write(pipe, &[a, b, c, d, e, f, g, h])?;
-        Ok(())
+        self.record.as_ref().map_or(Ok(()), |record| record.add_niceness(thread, niceness))
     }
 }
 
@@ -87,29 +88,18 @@ fn outlive(reader: &OwnedFd, writer: &OwnedFd, files: &[KeptFile]) {
             let _ = setpriority_process(Some(thread), niceness);
         }
     }
-    for KeptFile { path, content } in files {
+    for KeptFile { path, content, .. } in files {
         // A device that has gone has no settings.
         let file = open(path.as_c_str(), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
         let _ = file.and_then(|file| write(file, content.as_bytes()));
     }
 }
 
-/// Returns whether a thread is one of the kernel's for a device.
-fn is_of_napi(thread: Pid) -> bool {
-    let mut path = [0; 32];
-    if write!(&mut path[..], "/proc/{}/comm\0", thread.as_raw_nonzero()).is_err() {
-        return false;
-    }
-    let Ok(path) = CStr::from_bytes_until_nul(&path) else { return false };
-    let mut called = [0; 5];
-    let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    file.and_then(|file| read(file, &mut called)) == Ok(called.len()) && called == *b"napi/"
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+    use std::ffi::CString;
     use std::fs;
 
     use super::*;
@@ -119,8 +109,8 @@ mod tests {
         let path = std::env::temp_dir().join(format!("evenkeel-restorer-{}", std::process::id()));
         fs::write(&path, "before").unwrap();
         let name = CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
-        let gone = KeptFile { path: c"/nowhere/at/all".to_owned(), content: String::new() };
-        let kept = KeptFile { path: name, content: "before".to_owned() };
+        let gone = KeptFile { device: 0, path: c"/nowhere/at/all".to_owned(), content: String::new() };
+        let kept = KeptFile { device: 0, path: name, content: "before".to_owned() };
         let restorer = Restorer::start(vec![gone, kept]).unwrap();
         fs::write(&path, "during").unwrap();
         // This process is no thread of a device: its niceness stays.

@@ -114,7 +114,10 @@ pub(crate) const GUIDE: Guide = Guide {
     ],
     exit_status: texts::EXIT_STATUS,
     signals: texts::REREAD_SIGNALS,
-    files: &[("guard.toml", "A file of --config: options of the command line, in TOML.")],
+    files: &[
+        ("guard.toml", "A file of --config: options of the command line, in TOML."),
+        ("/run/evenkeel/settings/PID", "The settings that --threaded has changed, as they were before."),
+    ],
     see_also: &["top", "metrics", "monitor", "udp(7)", "tcp(7)", "ss(8)"],
 };
 

@@ -129,6 +129,32 @@ fn a_guard_that_is_killed_leaves_threads_as_they_were() {
     });
 }
 
+/// If the process that puts settings back is killed, too, the next guard does it.
+#[test]
+fn what_two_killed_processes_leave_the_next_guard_puts_back() {
+    alone(&PROGRAMS, |bench| {
+        let _flooded = bench.bind(FLOODED);
+        output_of("ethtool -K gd0 gro on && echo 1 > /sys/class/net/gd0/threaded");
+        output_of("echo 1 > /sys/class/net/gd0/queues/rx-0/rps_cpus");
+        let [(thread, 0)] = threads()[..] else { panic!("{:?}", threads()) };
+        run(&format!("renice -n 3 -p {thread}"));
+        let guard = Guard::start("--threaded");
+        wait_for("the settings", || settings() == "1 0 ");
+        flood(bench, 10);
+        run(&format!("pkill -KILL -P {}", guard.0.id()));
+        drop(guard);
+        assert_eq!((settings(), threads()), ("1 0 ".to_owned(), vec![(thread, 10)]));
+        let said = |_| {
+            let guard = format!("{} guard gd0 --duration 100ms", env!("CARGO_BIN_EXE_evenkeel"));
+            String::from_utf8(script(&guard).output().unwrap().stderr).unwrap()
+        };
+        let [first, second] = [1, 2].map(said);
+        assert_eq!((settings(), threads()), ("1 1 ".to_owned(), vec![(thread, 3)]));
+        assert!(first.contains("put back the settings of gd0"), "{first}");
+        assert!(!second.contains("put back"), "{second}");
+    });
+}
+
 /// Interfaces of other network namespaces have threads of the same name.
 #[test]
 fn threads_of_others_keep_their_weight() {
