@@ -93,8 +93,9 @@ fn put_back_in(directory: &Path) -> Vec<String> {
 fn put_back_from(path: &Path) -> io::Result<Vec<String>> {
     let mut file = File::open(path)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-    // Another process may have been first.
-    if file.metadata()?.nlink() == 0 {
+    let found = file.metadata()?;
+    // Another process may have been first. Nobody else's word is taken for what was before.
+    if found.nlink() == 0 || found.uid() != rustix::process::geteuid().as_raw() {
         return Ok(Vec::new());
     }
     let mut text = String::new();
@@ -130,7 +131,9 @@ fn namespace() -> io::Result<u64> {
 
 /// Returns the name of the device that a file of `/sys` is of.
 fn device_in(path: &str) -> Option<&str> {
-    path.strip_prefix("/sys/class/net/")?.split('/').next()
+    let mut parts = path.strip_prefix("/sys/class/net/")?.split('/');
+    let name = parts.next()?;
+    parts.all(|part| part != "..").then_some(name)
 }
 
 /// Returns whether a setting is of the device with this index still.
@@ -200,6 +203,7 @@ mod tests {
             format!("net {}", namespace().unwrap()),
             format!("file 1 {} after", elsewhere.display()),
             "file 77777 /sys/class/net/lo/mtu 100".to_owned(),
+            format!("file 1 /sys/class/net/lo/../../../../..{} after", elsewhere.display()),
             format!("thread {} 5", std::process::id()),
             "thread x y\nfile\n\nwhat is this".to_owned(),
         ];
