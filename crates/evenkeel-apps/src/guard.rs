@@ -160,8 +160,8 @@ impl fmt::Debug for Plan<'_> {
 
 /// Guards the sockets behind network interfaces. Runs until the process is asked to end, or a limit is
 /// reached. Calls `began` with the guard, `publish` with a callback that reads the account for other
-/// processes, `say` with lines about a new configuration, and `watch` for each interim report. Returns
-/// the account.
+/// processes, `say` with lines about a new configuration and about settings that a killed guard had left,
+/// and `watch` for each interim report. Returns the account.
 ///
 /// # Errors
 /// [`GuardError`]

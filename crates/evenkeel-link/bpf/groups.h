@@ -31,7 +31,7 @@ INLINE int ends_here(const struct hook *hook)
 	return lookup(&groups, &device) != 0;
 }
 
-/* Returns where a socket's place in the kernel's table is, from the socket. */
+/* Returns the offset of the field by which a socket is in the kernel's table. */
 INLINE u64 place_in_socket(void)
 {
 	struct sock *socket = 0;

@@ -679,7 +679,7 @@ fn nothing_is_dropped_that_cannot_be_counted() {
         let dropped =
             [Recipe::datagram(FULL), Recipe { port: UNACCEPTED, ..Recipe::syn() }].map(|it| frame(&it));
         let none = || vec![[0; 3]; aya::util::nr_cpus().unwrap()].try_into().unwrap();
-        // Keys of no packet. Before Linux 6.2 the map may be short of memory for a moment.
+        // Keys of no packet. The kernel may be short of memory for the map for a moment.
         for key in u32::MAX / 2..u32::MAX / 2 + 131_072 {
             assert!(succeeds_soon(|| guard.accounts.insert(key, none(), 0).is_ok()));
         }
